@@ -1,0 +1,120 @@
+//! What was read stays in memory within a budget of bytes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache as QuickCache;
+
+/// Segment and offset in its file.
+pub(crate) type CacheKey = (u64, u64);
+
+/// Knows how much memory it holds.
+pub(crate) trait Weigh {
+    /// Bytes charged to the budget.
+    fn weight_bytes(&self) -> u64;
+}
+
+/// A concurrent cache. With a budget of zero it holds nothing and costs nothing.
+pub(crate) struct Cache<V> {
+    inner: Option<QuickCache<CacheKey, V, ByWeight>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct ByWeight;
+
+impl<V: Weigh> Weighter<CacheKey, V> for ByWeight {
+    fn weight(&self, _: &CacheKey, value: &V) -> u64 {
+        // Nothing weighs zero, or it would never be evicted.
+        value.weight_bytes().max(1)
+    }
+}
+
+impl<V> fmt::Debug for Cache<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a usual item, from which the number of items is estimated.
+const USUAL_ITEM_BYTES: u64 = 4096;
+
+impl<V: Weigh + Clone> Cache<V> {
+    pub(crate) fn new(capacity_bytes: u64) -> Cache<V> {
+        let items = usize::try_from(capacity_bytes / USUAL_ITEM_BYTES).unwrap_or(usize::MAX);
+        let inner = (capacity_bytes > 0)
+            .then(|| QuickCache::with_weighter(items.clamp(16, 1 << 24), capacity_bytes, ByWeight));
+        Cache {
+            inner,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn get(&self, key: CacheKey) -> Option<V> {
+        let found = self.inner.as_ref().and_then(|cache| cache.get(&key));
+        let counter = if found.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    pub(crate) fn insert(&self, key: CacheKey, value: V) {
+        if let Some(cache) = &self.inner {
+            cache.insert(key, value);
+        }
+    }
+
+    /// Lookups that found something, and that did not.
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
+        (
+            self.hits.load(Ordering::Relaxed),
+            self.misses.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Bytes held, and the budget.
+    pub(crate) fn bytes_and_capacity(&self) -> (u64, u64) {
+        self.inner
+            .as_ref()
+            .map_or((0, 0), |cache| (cache.weight(), cache.capacity()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, Debug)]
+    struct Heavy(u64);
+
+    impl Weigh for Heavy {
+        fn weight_bytes(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn holds_at_most_its_budget() {
+        let cache = Cache::new(1 << 20);
+        for n in 0..1000 {
+            cache.insert((1, n), Heavy(4096));
+            assert!(cache.bytes_and_capacity().0 <= 1 << 20);
+        }
+        assert_eq!(cache.get((2, 0)), None);
+        assert_eq!(cache.hits_and_misses(), (0, 1));
+    }
+
+    #[test]
+    fn without_a_budget_it_holds_nothing() {
+        let cache = Cache::new(0);
+        cache.insert((1, 1), Heavy(1));
+        assert_eq!(cache.get((1, 1)), None);
+        assert_eq!(cache.bytes_and_capacity(), (0, 0));
+    }
+}

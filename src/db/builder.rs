@@ -1,0 +1,146 @@
+//! Options of a store, chosen one by one and checked at `open`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::options::{
+    Access, Compression, Create, Durability, FilterPolicy, FilterResidency, Options,
+};
+use crate::storage::{Disk, Io, Storage};
+
+use super::Db;
+
+/// Chooses the options of a store: made by [`Db::builder`], ended by [`Builder::open`].
+///
+/// The options of files hold for files that are written from now on; a store can be opened with
+/// other options at any time.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before `open`"]
+pub struct Builder {
+    path: PathBuf,
+    options: Options,
+    storage: Option<Arc<dyn Storage>>,
+}
+
+impl Builder {
+    pub(crate) fn new(path: PathBuf) -> Builder {
+        Builder {
+            path,
+            options: Options::default(),
+            storage: None,
+        }
+    }
+
+    /// Target size of a data block in bytes: a power of two, 512 to 1 MiB. Default 4096. A point
+    /// lookup reads one block; an entry that is larger has a block of its own.
+    pub fn block_bytes(mut self, bytes: u32) -> Builder {
+        self.options.block_bytes = bytes;
+        self
+    }
+
+    /// Entries that share a key prefix within a block, 1 to 256. Default 4. Fewer make lookups
+    /// faster, more make blocks smaller.
+    pub fn entries_per_group(mut self, entries: u32) -> Builder {
+        self.options.entries_per_group = entries;
+        self
+    }
+
+    /// Compression of data blocks. Default none.
+    pub fn compression(mut self, compression: Compression) -> Builder {
+        self.options.compression = compression;
+        self
+    }
+
+    /// The filter that new segments carry. Default Bloomier with slots.
+    pub fn filter(mut self, policy: FilterPolicy) -> Builder {
+        self.options.filter = policy;
+        self
+    }
+
+    /// Where filters are while the store is open. Default pinned in memory.
+    pub fn filter_residency(mut self, residency: FilterResidency) -> Builder {
+        self.options.residency = residency;
+        self
+    }
+
+    /// Budget of the cache of data blocks, in bytes; 0 for none. Default 64 MiB.
+    pub fn cache_bytes(mut self, bytes: u64) -> Builder {
+        self.options.cache_bytes = bytes;
+        self
+    }
+
+    /// Size at which a memtable is sealed and flushed, in bytes, 64 KiB to 16 GiB. Default
+    /// 32 MiB.
+    pub fn memtable_bytes(mut self, bytes: u64) -> Builder {
+        self.options.memtable_bytes = bytes;
+        self
+    }
+
+    /// Sealed memtables that may wait for their flush, 1 to 64, before writers are stopped.
+    /// Default 3. Memory for writes is at most this number and one, times
+    /// [`Builder::memtable_bytes`], and the batches under way.
+    pub fn sealed_memtables_max(mut self, count: usize) -> Builder {
+        self.options.sealed_memtables_max = count;
+        self
+    }
+
+    /// Size at which a segment is ended and the next one begun, in bytes, 64 KiB to 64 GiB.
+    /// Default 64 MiB.
+    pub fn segment_bytes(mut self, bytes: u64) -> Builder {
+        self.options.segment_bytes = bytes;
+        self
+    }
+
+    /// What survives a write that has returned, where a write does not say otherwise. Default
+    /// [`Durability::Process`].
+    pub fn durability(mut self, durability: Durability) -> Builder {
+        self.options.durability = durability;
+        self
+    }
+
+    /// How files are read. Default [`Io::Pread`].
+    pub fn io(mut self, io: Io) -> Builder {
+        self.options.io = io;
+        self
+    }
+
+    /// Whether a new store may be made. Default [`Create::IfMissing`].
+    pub fn create(mut self, create: Create) -> Builder {
+        self.options.create = create;
+        self
+    }
+
+    /// Whether the store will be written. Default [`Access::ReadWrite`].
+    pub fn access(mut self, access: Access) -> Builder {
+        self.options.access = access;
+        self
+    }
+
+    /// Keeps the store in this storage instead of the directory: memory for tests, or one's own.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Builder {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Opens the store, recovering what an earlier process wrote.
+    ///
+    /// Reads manifest and journals whole, and of each segment footer, properties, index and
+    /// filter header (the filter too, if it is pinned): 4 reads a segment, and one for each 4 KiB
+    /// of a pinned filter.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::Error::Invalid) names an option outside its bounds;
+    /// [`NotAStore`](crate::Error::NotAStore), [`Locked`](crate::Error::Locked),
+    /// [`Missing`](crate::Error::Missing) and [`Corrupt`](crate::Error::Corrupt) say what is in
+    /// the way. Nothing has been changed then, except that the directory and its `LOCK` may
+    /// have been made.
+    pub fn open(self) -> Result<Db> {
+        let storage = match self.storage {
+            Some(storage) => storage,
+            None => Arc::new(Disk::new(&self.path, self.options.io)),
+        };
+        Db::open_in(self.path, self.options, storage)
+    }
+}

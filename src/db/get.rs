@@ -1,0 +1,223 @@
+//! The way of a point lookup: memtables, then runs, newest first.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::filter::{Answer, KeyHash, hash_key};
+use crate::key::{Kind, Sequence};
+use crate::segment::{Hit, Probe};
+use crate::slice::Slice;
+
+use super::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
+use super::shared::{Counters, Shared, View};
+
+/// Is told of each step of a lookup. The empty one costs nothing.
+trait Observer {
+    /// A step begins.
+    fn begin(&mut self);
+    /// A memtable was asked.
+    fn memtable(&mut self, source: Source, hit: Option<&Hit>);
+    /// A run was asked: `None` when no segment of it covers the key.
+    fn run(&mut self, source: Source, asked: Option<(&Probe, Option<&Hit>)>);
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn begin(&mut self) {}
+    fn memtable(&mut self, _: Source, _: Option<&Hit>) {}
+    fn run(&mut self, _: Source, _: Option<(&Probe, Option<&Hit>)>) {}
+}
+
+impl Shared {
+    /// The value of `key` as of `sequence`, or as of now.
+    pub(crate) fn get(&self, key: &[u8], sequence: Option<Sequence>) -> Result<Option<Slice>> {
+        let view = self.view.load();
+        // After the view: what is visible by now is in it, or came later than this lookup.
+        let sequence = sequence.unwrap_or_else(|| self.visible());
+        let hit = self.lookup(&view, key, sequence, &mut Silent)?;
+        Ok(hit
+            .filter(|hit| hit.kind == Kind::Value)
+            .map(|hit| hit.value))
+    }
+
+    fn lookup<O: Observer>(
+        &self,
+        view: &View,
+        key: &[u8],
+        sequence: Sequence,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
+        let hash = hash_key(self.hash_seed, key);
+        Counters::add(&self.counters.lookups, 1);
+        if let Some(hit) = lookup_memtables(view, (hash, key), sequence, observer) {
+            Counters::add(&self.counters.memtable_hits, 1);
+            return Ok(Some(hit));
+        }
+        let hit = self.lookup_runs(view, (hash, key), sequence, observer)?;
+        let counter = if hit.is_some() {
+            &self.counters.segment_hits
+        } else {
+            &self.counters.absent
+        };
+        Counters::add(counter, 1);
+        Ok(hit)
+    }
+
+    fn lookup_runs<O: Observer>(
+        &self,
+        view: &View,
+        (hash, key): (KeyHash, &[u8]),
+        sequence: Sequence,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
+        for (ordinal, run) in view.version.runs().iter().enumerate() {
+            observer.begin();
+            let (run_ordinal, level) = (ordinal, run.level);
+            let Some(segment) = run.find(key) else {
+                observer.run(
+                    Source::NoSegment {
+                        run: run_ordinal,
+                        level,
+                    },
+                    None,
+                );
+                continue;
+            };
+            let mut probe = Probe::default();
+            let hit = segment.get((hash, key), sequence, &self.caches, &mut probe)?;
+            let source = Source::Segment {
+                run: run_ordinal,
+                level,
+                id: segment.meta.id,
+            };
+            observer.run(source, Some((&probe, hit.as_ref())));
+            if hit.is_some() {
+                return Ok(hit);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks a key up and keeps an account of it.
+    pub(crate) fn explain(&self, key: &[u8]) -> Result<Explanation> {
+        let view = self.view.load();
+        let sequence = self.visible();
+        let mut account = Account::default();
+        let hit = self.lookup(&view, key, sequence, &mut account)?;
+        Ok(Explanation {
+            key: Slice::from(key),
+            value: hit
+                .filter(|hit| hit.kind == Kind::Value)
+                .map(|hit| hit.value),
+            steps: account.steps,
+            blocks_without_filters: account.covering,
+        })
+    }
+}
+
+fn lookup_memtables<O: Observer>(
+    view: &View,
+    (hash, key): (KeyHash, &[u8]),
+    sequence: Sequence,
+    observer: &mut O,
+) -> Option<Hit> {
+    let sealed = view.sealed.iter().map(|sealed| &sealed.table).enumerate();
+    let active = std::iter::once((None, &view.active));
+    for (ordinal, table) in active.chain(sealed.map(|(ordinal, table)| (Some(ordinal), table))) {
+        observer.begin();
+        let hit = table
+            .get(hash, key, sequence)
+            .map(|(kind, value)| Hit { kind, value });
+        let source = ordinal.map_or(Source::ActiveMemtable, Source::SealedMemtable);
+        observer.memtable(source, hit.as_ref());
+        if hit.is_some() {
+            return hit;
+        }
+    }
+    None
+}
+
+/// The account of an explained lookup.
+#[derive(Default)]
+struct Account {
+    steps: Vec<Step>,
+    started: Option<Instant>,
+    /// Segments that cover the key: each costs a block without its filter.
+    covering: u64,
+}
+
+fn found(hit: Option<&Hit>) -> Option<Outcome> {
+    hit.map(|hit| match hit.kind {
+        Kind::Value => Outcome::Found,
+        Kind::Tombstone => Outcome::Deleted,
+    })
+}
+
+impl Account {
+    fn step(&self, source: Source) -> Step {
+        Step {
+            source,
+            filter: FilterOutcome::NotAsked,
+            filter_pages: 0,
+            data_blocks: 0,
+            from_cache: 0,
+            read_bytes: 0,
+            outcome: Outcome::Absent,
+            took: self
+                .started
+                .map(|started| started.elapsed())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Observer for Account {
+    fn begin(&mut self) {
+        self.started = Some(Instant::now());
+    }
+
+    fn memtable(&mut self, source: Source, hit: Option<&Hit>) {
+        let mut step = self.step(source);
+        step.outcome = found(hit).unwrap_or(Outcome::Absent);
+        self.steps.push(step);
+    }
+
+    fn run(&mut self, source: Source, asked: Option<(&Probe, Option<&Hit>)>) {
+        let mut step = self.step(source);
+        if let Some((probe, hit)) = asked {
+            self.covering += 1;
+            step.filter = filter_outcome(probe);
+            step.filter_pages = probe.filter_pages;
+            step.data_blocks = probe.data_blocks;
+            step.from_cache = probe.from_cache;
+            step.read_bytes = probe.read_bytes;
+            step.outcome = match (found(hit), probe.data_blocks) {
+                (Some(outcome), _) => outcome,
+                (None, 0) => Outcome::Absent,
+                (None, _) => Outcome::FalsePositive,
+            };
+        }
+        self.steps.push(step);
+    }
+}
+
+fn filter_outcome(probe: &Probe) -> FilterOutcome {
+    match probe.answer {
+        _ if probe.filter_damaged => FilterOutcome::Damaged,
+        _ if probe.refuted => FilterOutcome::Refuted,
+        None => FilterOutcome::NotAsked,
+        Some(Answer::No) => FilterOutcome::No,
+        Some(Answer::Maybe) => FilterOutcome::Maybe,
+        Some(Answer::At(location)) => FilterOutcome::Block {
+            block: location.block,
+            slot: location.slot,
+        },
+    }
+}
+
+/// A view for an iterator, which may live long.
+pub(crate) fn owned_view(shared: &Shared) -> Arc<View> {
+    shared.view.load_full()
+}

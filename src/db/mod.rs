@@ -1,0 +1,364 @@
+//! The store as its users see it.
+
+mod account;
+mod builder;
+pub(crate) mod explain;
+mod flush;
+mod get;
+mod open;
+mod scan;
+mod shared;
+mod snapshot;
+mod stall;
+pub(crate) mod stats;
+mod write;
+
+pub use builder::Builder;
+pub use scan::Iter;
+pub use snapshot::Snapshot;
+pub use write::Batch;
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::format::batch;
+use crate::options::{Access, Durability, Options};
+use crate::segment::Inspection;
+use crate::slice::Slice;
+use crate::storage::{LockGuard, Storage};
+
+use explain::Explanation;
+use scan::{owned_bounds, prefix_bounds};
+use shared::{Shared, lock};
+use stats::Stats;
+
+/// An open store.
+///
+/// A handle is cheap to clone and can be used from any number of threads. The store is closed
+/// when the last handle is dropped, or by [`Db::close`], which tells of errors.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// let db = criba::Db::open(&path)?;
+/// db.put("apple", "red")?;
+/// db.put("banana", "yellow")?;
+/// assert_eq!(db.get("apple")?.as_deref(), Some(&b"red"[..]));
+/// db.delete("apple")?;
+/// assert_eq!(db.get("apple")?, None);
+/// db.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+}
+
+/// What ends with the last handle. Snapshots and iterators hold only what they read.
+struct Inner {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    /// `None` once it was joined, or for reading only.
+    thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// Held as long as the store is open.
+    lock: std::sync::Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+impl Db {
+    /// Opens the store in this directory, or makes one, with default options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Builder::open`].
+    pub fn open(path: impl Into<PathBuf>) -> Result<Db> {
+        Db::builder(path).open()
+    }
+
+    /// Chooses options for the store in this directory.
+    pub fn builder(path: impl Into<PathBuf>) -> Builder {
+        Builder::new(path.into())
+    }
+
+    fn open_in(path: PathBuf, options: Options, storage: Arc<dyn Storage>) -> Result<Db> {
+        let read_only = options.access == Access::ReadOnly;
+        let (shared, guard) = open::open(options, storage)?;
+        let mut thread = None;
+        if !read_only {
+            let shared = Arc::clone(&shared);
+            let spawned = std::thread::Builder::new()
+                .name("criba-flush".into())
+                .spawn(move || shared.run_flushes());
+            thread = Some(spawned.map_err(|error| Error::io(&path, error))?);
+        }
+        let inner = Inner {
+            shared,
+            path,
+            thread: std::sync::Mutex::new(thread),
+            lock: std::sync::Mutex::new(guard),
+        };
+        Ok(Db {
+            inner: Arc::new(inner),
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    /// The directory of the store.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Sets the value of a key, with the durability of the store's options.
+    ///
+    /// Keys have 0 to 65,535 bytes (the empty key is a key), values up to 1 GiB.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a key or value beyond the limits: nothing is written.
+    /// [`Error::Poisoned`] when the journal cannot be written or synced: from then on writes are
+    /// refused until the store is opened again, and it is unknown whether this one survives.
+    /// [`Error::Stalled`] when memory for writes is used up and flushing fails.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, self.shared().options.durability)
+    }
+
+    /// Sets the value of a key, with this durability.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        write::check_limits(key, value)?;
+        let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
+        batch::encode_put(key, value, &mut payload);
+        self.shared().commit(1, payload, durability)
+    }
+
+    /// Deletes a key, with the durability of the store's options. It is no error if the key is
+    /// not there.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, self.shared().options.durability)
+    }
+
+    /// Deletes a key, with this durability.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        let key = key.as_ref();
+        write::check_limits(key, &[])?;
+        let mut payload = Vec::with_capacity(key.len() + 8);
+        batch::encode_delete(key, &mut payload);
+        self.shared().commit(1, payload, durability)
+    }
+
+    /// Begins a batch of writes that are committed together.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.clone())
+    }
+
+    /// The value of a key.
+    ///
+    /// Reads at most one data block for each run whose filter does not rule the key out, and
+    /// none for a key that is in a memtable; see [`Db::explain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when a block on the way is damaged, [`Error::Io`] when it cannot be
+    /// read. Other keys can still be read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.shared().check_open()?;
+        self.shared().get(key.as_ref(), None)
+    }
+
+    /// Whether a key is there. Cost as for [`Db::get`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The entries of a range of keys, in key order, from both ends. A range that ends before it
+    /// begins is empty.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+    ///     db.put(key, value)?;
+    /// }
+    /// for entry in db.range("a".."c").rev() {
+    ///     let (key, value) = entry?;
+    ///     println!("{key:?} {value:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        Iter::new(self.shared(), None, owned_bounds(&range))
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order, from both ends.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        Iter::new(self.shared(), None, prefix_bounds(prefix.as_ref()))
+    }
+
+    /// All entries, in key order, from both ends.
+    pub fn iter(&self) -> Iter {
+        self.prefix(b"")
+    }
+
+    /// The store as it is now, to read at later.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.inner.shared)
+    }
+
+    /// Makes everything that was written before survive power loss. Concurrent calls share one
+    /// fsync.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`].
+    pub fn sync(&self) -> Result<()> {
+        self.shared().check_writable()?;
+        self.shared().sync_to(self.shared().visible())
+    }
+
+    /// Turns everything that was written before into segments, and waits for it. Not needed in
+    /// normal use: full memtables are flushed in the background.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the flush; it goes on trying in the background.
+    pub fn flush(&self) -> Result<()> {
+        self.shared().flush()
+    }
+
+    /// Closes the store for all handles: everything written survives power loss, and the next
+    /// `open` knows that nothing may be missing. Snapshots and iterators can still be read.
+    ///
+    /// # Errors
+    ///
+    /// When that could not be done. Whatever was acknowledged as synced is safe all the same.
+    pub fn close(self) -> Result<()> {
+        self.inner.close()
+    }
+
+    /// State and counters. Reads nothing.
+    pub fn stats(&self) -> Stats {
+        self.shared().stats()
+    }
+
+    /// Looks a key up and tells what it asked, read and saved, run by run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::get`].
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation> {
+        self.shared().check_open()?;
+        self.shared().explain(key.as_ref())
+    }
+
+    /// Reads one segment whole and verifies all its blocks. The number is that of
+    /// [`SegmentStats::id`](crate::SegmentStats::id).
+    ///
+    /// Costs a read for each block that is not in the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when no segment has this number, otherwise as for [`Db::get`].
+    pub fn inspect(&self, segment: u64) -> Result<Inspection> {
+        self.shared().check_open()?;
+        let view = self.shared().view.load_full();
+        let found = view.version.segments().find(|one| one.meta.id == segment);
+        match found {
+            Some(found) => found.inspect(&self.shared().caches),
+            None => Err(Error::Invalid(format!(
+                "no live segment has the number {segment}; `stats` lists those there are"
+            ))),
+        }
+    }
+}
+
+impl Inner {
+    fn close(&self) -> Result<()> {
+        if self.shared.closed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Closed);
+        }
+        lock(&self.shared.flushing).stop = true;
+        self.shared.flush_work.notify_all();
+        self.shared.flush_done.notify_all();
+        if let Some(thread) = lock(&self.thread).take()
+            && thread.join().is_err()
+        {
+            return Err(Error::Invalid(
+                "the flush thread panicked; this is a bug".into(),
+            ));
+        }
+        let result = self.shared.finish();
+        drop(lock(&self.lock).take());
+        result
+    }
+}
+
+impl Shared {
+    /// The end of a session that has written: all synced, `CURRENT` marked clean.
+    fn finish(&self) -> Result<()> {
+        self.check_sound()?;
+        if lock(&self.writer).journal.is_none() {
+            return Ok(());
+        }
+        let last = self.visible();
+        self.sync_to(last)?;
+        lock(&self.manifest)
+            .mark_clean(last)
+            .map_err(|error| self.poison(error))
+    }
+}
+
+/// The fallback for who does not call [`Db::close`]; its errors are lost.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        drop(self.close());
+    }
+}
+
+impl IntoIterator for &Db {
+    type Item = Result<(Slice, Slice)>;
+    type IntoIter = Iter;
+
+    fn into_iter(self) -> Iter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db")
+            .field("path", &self.inner.path)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,367 @@
+//! Opens a store: checks before anything is touched, then recovers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::journal::{self, Expect, Point, Recovered};
+use crate::key::Sequence;
+use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
+use crate::memtable::Memtable;
+use crate::options::{Access, Create, FilterResidency, Options};
+use crate::segment::{self, Caches, Segment};
+use crate::storage::{Counting, LockGuard, Storage};
+use crate::version::Version;
+
+use super::shared::{Counters, Flushing, Shared, View};
+use super::stats::{EventKind, RecoveryReport, TornTail};
+use super::write::{self, Writing};
+
+/// The file whose lock keeps a second process out.
+pub(crate) const LOCK: &str = "LOCK";
+
+/// An open store and the lock that must be held as long as it is.
+pub(crate) type Opened = (Arc<Shared>, Option<Box<dyn LockGuard>>);
+
+/// Opens the store that lies in `storage`.
+pub(crate) fn open(options: Options, storage: Arc<dyn Storage>) -> Result<Opened> {
+    options.check()?;
+    let counting = Counting::new(storage);
+    let storage: Arc<dyn Storage> = Arc::new(counting.clone());
+    let mut opener = Opener { options, storage };
+    let guard = opener.lock_directory()?;
+    let manifest = opener.load_or_create()?;
+    let shared = opener.recover(manifest, counting)?;
+    for segment in shared.view.load().version.segments() {
+        if segment.filter_damage().is_some() {
+            shared.event(EventKind::DamagedFilter {
+                segment: segment.meta.id,
+            });
+        }
+    }
+    Ok((Arc::new(shared), guard))
+}
+
+struct Opener {
+    options: Options,
+    storage: Arc<dyn Storage>,
+}
+
+impl Opener {
+    fn path(&self) -> std::path::PathBuf {
+        self.storage.path_of("")
+    }
+
+    fn not_a_store(&self, what: &str) -> Error {
+        Error::NotAStore {
+            path: self.path(),
+            what: what.into(),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.storage
+            .list()
+            .map_err(|error| Error::io(self.path(), error))
+    }
+
+    /// Refuses what is no place for a store, then takes the lock.
+    fn lock_directory(&mut self) -> Result<Option<Box<dyn LockGuard>>> {
+        let names = match self.storage.list() {
+            Ok(names) => names,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if self.options.create == Create::Never || self.is_read_only() {
+                    return Err(self.not_a_store("there is no such directory; check the path"));
+                }
+                self.storage
+                    .create_dir()
+                    .map_err(|error| Error::io(self.path(), error))?;
+                Vec::new()
+            }
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                return Err(self.not_a_store("a file, not a directory; check the path"));
+            }
+            Err(error) => return Err(Error::io(self.path(), error)),
+        };
+        self.check_names(&names)?;
+        if self.is_read_only() && !names.iter().any(|name| name == LOCK) {
+            // Nobody has ever written here through this path; there is nothing to lock.
+            return Ok(None);
+        }
+        match self.storage.lock(LOCK) {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
+                path: self.storage.path_of(LOCK),
+            }),
+            Err(error) => Err(Error::io(self.storage.path_of(LOCK), error)),
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.options.access == Access::ReadOnly
+    }
+
+    /// Whether these names are those of a store, or of a place where one may be made.
+    fn check_names(&self, names: &[String]) -> Result<()> {
+        if names.iter().any(|name| name == CURRENT) {
+            if self.options.create == Create::Always {
+                return Err(self.not_a_store("holds a store already; choose another directory"));
+            }
+            return Ok(());
+        }
+        let live = |name: &String| {
+            segment::parse_name(name).is_some() || journal::parse_name(name).is_some()
+        };
+        if names.iter().any(live) {
+            return Err(Error::Missing {
+                path: self.storage.path_of(CURRENT),
+            });
+        }
+        if self.options.create == Create::Never || self.is_read_only() {
+            return Err(self.not_a_store("no store is here; check the path, or create one"));
+        }
+        match manifest::leftovers_of_create(names, LOCK) {
+            Some(_) => Ok(()),
+            None => Err(self.not_a_store(
+                "holds files, but no store; choose a directory that is empty or not there yet",
+            )),
+        }
+    }
+
+    fn load_or_create(&self) -> Result<Manifest> {
+        let names = self.list()?;
+        // Again, now that nobody else can change it.
+        self.check_names(&names)?;
+        if names.iter().any(|name| name == CURRENT) {
+            return Manifest::load(&self.storage);
+        }
+        for name in manifest::leftovers_of_create(&names, LOCK).unwrap_or_default() {
+            let removed = self.storage.remove(&name);
+            removed.map_err(|error| Error::io(self.storage.path_of(&name), error))?;
+        }
+        let mut random = [0; 24];
+        self.storage
+            .fill_random(&mut random)
+            .map_err(|error| Error::io(self.path(), error))?;
+        let (store_id, hash_seed) = random.split_at(16);
+        let mut id = [0; 16];
+        id.copy_from_slice(store_id);
+        let mut seed = [0; 8];
+        seed.copy_from_slice(hash_seed);
+        Manifest::create(
+            &self.storage,
+            u128::from_le_bytes(id),
+            u64::from_le_bytes(seed),
+        )
+    }
+
+    fn recover(&self, mut manifest: Manifest, counting: Counting) -> Result<Shared> {
+        let version = self.open_segments(&manifest)?;
+        let names = Names::sort(&self.list()?, &manifest);
+        let (table, recovered, oldest_first) = self.replay(&manifest, &names.journals)?;
+        let mut report = RecoveryReport {
+            clean: manifest.current().clean_at.is_some(),
+            batches: recovered.records,
+            operations: recovered.operations,
+            torn: recovered.torn.iter().map(torn_tail).collect(),
+            unknown_files: names.unknown,
+            removed_files: Vec::new(),
+        };
+        manifest.skip_files_to(names.highest);
+        if !self.is_read_only() {
+            for name in names.dead {
+                let removed = self.storage.remove(&name);
+                removed.map_err(|error| Error::io(self.storage.path_of(&name), error))?;
+                report.removed_files.push(name);
+            }
+        }
+        let last = recovered.point.last();
+        let durable = if report.clean {
+            last
+        } else {
+            recovered.watermark.min(last)
+        };
+        let writing = Writing {
+            journal: None,
+            point: recovered.point,
+            last_journal: recovered.last.unwrap_or(0),
+            recovered: oldest_first,
+            unsynced: Vec::new(),
+        };
+        let view = View {
+            active: Arc::new(table),
+            sealed: Vec::new(),
+            version: Arc::new(version),
+        };
+        Ok(self.share((manifest, writing, view), counting, (last, durable, report)))
+    }
+
+    fn share(
+        &self,
+        (manifest, writing, view): (Manifest, Writing, View),
+        counting: Counting,
+        (last, durable, recovery): (Sequence, Sequence, RecoveryReport),
+    ) -> Shared {
+        let pages = match self.options.residency {
+            FilterResidency::Pinned => 0,
+            FilterResidency::Cached { bytes } => bytes,
+        };
+        let caches = Caches {
+            blocks: Cache::new(self.options.cache_bytes),
+            pages: Cache::new(pages),
+        };
+        Shared {
+            options: self.options.clone(),
+            storage: Arc::clone(&self.storage),
+            counting,
+            caches: Arc::new(caches),
+            store_id: manifest.store_id(),
+            hash_seed: manifest.hash_seed(),
+            view: ArcSwap::from_pointee(view),
+            visible: AtomicU64::new(last.0),
+            durable: AtomicU64::new(durable.0),
+            syncing: Mutex::new(()),
+            writer: Mutex::new(writing),
+            manifest: Mutex::new(manifest),
+            installing: Mutex::new(()),
+            snapshots: Mutex::new(BTreeMap::new()),
+            flushing: Mutex::new(Flushing::default()),
+            flush_work: Condvar::new(),
+            flush_done: Condvar::new(),
+            flush_ns_per_kib: AtomicU64::new(0),
+            poison: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            counters: Counters::default(),
+            events: Mutex::new(VecDeque::new()),
+            started: Instant::now(),
+            recovery,
+        }
+    }
+
+    fn open_segments(&self, manifest: &Manifest) -> Result<Version> {
+        let mut segments = Vec::new();
+        for meta in manifest.state().segments.values() {
+            let residency = self.options.residency;
+            let segment =
+                Segment::open(&self.storage, manifest.store_id(), meta.clone(), residency)?;
+            segments.push(Arc::new(segment));
+        }
+        Ok(Version::new(segments))
+    }
+
+    /// Reads the journals into a memtable.
+    fn replay(
+        &self,
+        manifest: &Manifest,
+        journals: &[u64],
+    ) -> Result<(Memtable, Recovered, Vec<u64>)> {
+        let floor = manifest.state().floor;
+        let current = manifest.current();
+        let first_needed = floor.map_or(0, |floor| floor.id);
+        let ids: Vec<u64> = journals
+            .iter()
+            .copied()
+            .filter(|id| *id >= first_needed)
+            .collect();
+        let required = Some(current.journal).filter(|id| *id > 0 && *id >= first_needed);
+        let required: Vec<u64> = required.into_iter().collect();
+        let expect = Expect {
+            store_id: manifest.store_id(),
+            floor: floor.map(|floor| {
+                (
+                    floor.id,
+                    Point {
+                        next: floor.next,
+                        chain: floor.chain,
+                    },
+                )
+            }),
+            required: &required,
+            clean_at: current.clean_at,
+            durable: floor.map_or(Sequence(0), |floor| Sequence(floor.next.0 - 1)),
+        };
+        let table = Memtable::new(self.options.memtable_bytes);
+        let recovered = journal::recover(
+            &self.storage,
+            &ids,
+            &expect,
+            &mut |id, first, _, payload| {
+                write::insert(&table, manifest.hash_seed(), first, payload.to_vec()).map_err(
+                    |error| {
+                        let path = self.storage.path_of(&journal::file_name(id));
+                        Error::corrupt(&path, 0, format!("record {first}: {error}"))
+                    },
+                )
+            },
+        )?;
+        Ok((table, recovered, ids))
+    }
+}
+
+fn torn_tail(torn: &journal::Torn) -> TornTail {
+    TornTail {
+        path: torn.path.clone(),
+        offset: torn.offset,
+        dropped_bytes: torn.dropped_bytes,
+    }
+}
+
+/// The files of the directory, by what they are to this store.
+#[derive(Default)]
+struct Names {
+    journals: Vec<u64>,
+    /// Ours and not needed any more.
+    dead: Vec<String>,
+    unknown: Vec<String>,
+    /// The highest number that any file of ours has.
+    highest: u64,
+}
+
+impl Names {
+    fn sort(names: &[String], manifest: &Manifest) -> Names {
+        let mut sorted = Names::default();
+        let live = manifest.current().manifest;
+        // The manifest before the live one is kept.
+        let previous = names
+            .iter()
+            .filter_map(|name| manifest::parse_name(name))
+            .filter(|id| *id < live)
+            .max()
+            .unwrap_or(live);
+        let floor = manifest.state().floor.map_or(0, |floor| floor.id);
+        for name in names {
+            let (id, is_live) = if let Some(id) = segment::parse_name(name) {
+                (id, manifest.state().segments.contains_key(&id))
+            } else if let Some(id) = journal::parse_name(name) {
+                (id, id >= floor)
+            } else if let Some(id) = manifest::parse_name(name) {
+                (id, id == live || id == previous)
+            } else {
+                match name.as_str() {
+                    LOCK | CURRENT => {}
+                    CURRENT_NEXT => sorted.dead.push(name.clone()),
+                    _ => sorted.unknown.push(name.clone()),
+                }
+                continue;
+            };
+            if !manifest.knows_file(id) {
+                sorted.unknown.push(name.clone());
+                continue;
+            }
+            sorted.highest = sorted.highest.max(id);
+            if !is_live {
+                sorted.dead.push(name.clone());
+            } else if let Some(id) = journal::parse_name(name) {
+                sorted.journals.push(id);
+            }
+        }
+        sorted.journals.sort_unstable();
+        sorted
+    }
+}

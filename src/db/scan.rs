@@ -1,0 +1,243 @@
+//! Iterators over a range of keys, from both ends, over one consistent view.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use crate::cursor::{Cursor, Direction, Item};
+use crate::error::Result;
+use crate::key::{Kind, Sequence};
+use crate::merge::Merge;
+use crate::segment::Caches;
+use crate::slice::Slice;
+
+use super::shared::{Shared, View};
+
+/// Keys and values in key order, from both ends.
+///
+/// It sees the store as it was when the iterator was made, owns what it needs, and can be sent
+/// to another thread. It holds on to the files and memtables of that moment; drop it when it is
+/// no longer needed. Reads one data block for each block's worth of entries.
+///
+/// After an error it ends.
+#[derive(Debug)]
+pub struct Iter {
+    view: Arc<View>,
+    caches: Arc<Caches>,
+    sequence: Sequence,
+    /// What is left: narrowed from both sides as entries are returned.
+    lower: Bound<Slice>,
+    upper: Bound<Slice>,
+    front: Option<Visible>,
+    back: Option<Visible>,
+    ended: bool,
+}
+
+impl Iter {
+    pub(crate) fn new(
+        shared: &Shared,
+        sequence: Option<Sequence>,
+        (lower, upper): (Bound<Slice>, Bound<Slice>),
+    ) -> Iter {
+        let view = super::get::owned_view(shared);
+        // After the view, as in a point lookup.
+        let sequence = sequence.unwrap_or_else(|| shared.visible());
+        let caches = Arc::clone(&shared.caches);
+        Iter {
+            view,
+            caches,
+            sequence,
+            lower,
+            upper,
+            front: None,
+            back: None,
+            ended: false,
+        }
+    }
+
+    fn open(&self, direction: Direction) -> Visible {
+        let from = match direction {
+            Direction::Forward => self.lower.clone(),
+            Direction::Backward => self.upper.clone(),
+        };
+        let tables = std::iter::once(&self.view.active)
+            .chain(self.view.sealed.iter().map(|sealed| &sealed.table));
+        let mut cursors: Vec<Box<dyn Cursor>> = tables
+            .filter(|table| !table.is_empty())
+            .map(|table| Box::new(table.walk(direction, from.clone())) as Box<dyn Cursor>)
+            .collect();
+        cursors.extend(self.view.version.runs().iter().map(|run| {
+            Box::new(run.walk(&self.caches, direction, from.clone())) as Box<dyn Cursor>
+        }));
+        let merge = Merge::new(cursors, direction);
+        Visible {
+            merge,
+            direction,
+            sequence: self.sequence,
+            ahead: None,
+            done_key: None,
+        }
+    }
+
+    fn advance(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+        if self.ended {
+            return None;
+        }
+        let mut side = match direction {
+            Direction::Forward => self.front.take(),
+            Direction::Backward => self.back.take(),
+        }
+        .unwrap_or_else(|| self.open(direction));
+        let (key, value) = match side.next() {
+            Ok(Some(entry)) => entry,
+            end => {
+                self.ended = true;
+                return end.transpose();
+            }
+        };
+        let inside = match direction {
+            Direction::Forward => within_upper(&self.upper, &key),
+            Direction::Backward => within_lower(&self.lower, &key),
+        };
+        if !inside {
+            self.ended = true;
+            return None;
+        }
+        match direction {
+            Direction::Forward => {
+                self.lower = Bound::Excluded(key.clone());
+                self.front = Some(side);
+            }
+            Direction::Backward => {
+                self.upper = Bound::Excluded(key.clone());
+                self.back = Some(side);
+            }
+        }
+        Some(Ok((key, value)))
+    }
+}
+
+fn within_upper(upper: &Bound<Slice>, key: &Slice) -> bool {
+    match upper {
+        Bound::Unbounded => true,
+        Bound::Included(upper) => key <= upper,
+        Bound::Excluded(upper) => key < upper,
+    }
+}
+
+fn within_lower(lower: &Bound<Slice>, key: &Slice) -> bool {
+    match lower {
+        Bound::Unbounded => true,
+        Bound::Included(lower) => key >= lower,
+        Bound::Excluded(lower) => key > lower,
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Slice, Slice)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.advance(Direction::Backward)
+    }
+}
+
+impl std::iter::FusedIterator for Iter {}
+
+/// Of every key the newest entry that the reader sees, unless it is a tombstone.
+#[derive(Debug)]
+struct Visible {
+    merge: Merge,
+    direction: Direction,
+    sequence: Sequence,
+    /// Backwards: the first entry of the next key, already taken from the merge.
+    ahead: Option<Item>,
+    /// Forwards: the key that has been decided; its older entries are passed over.
+    done_key: Option<Slice>,
+}
+
+impl Visible {
+    fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
+        loop {
+            let newest = match self.direction {
+                Direction::Forward => self.newest_forward()?,
+                Direction::Backward => self.newest_backward()?,
+            };
+            match newest {
+                None => return Ok(None),
+                Some(item) if item.kind == Kind::Value => return Ok(Some((item.key, item.value))),
+                Some(_tombstone) => {}
+            }
+        }
+    }
+
+    /// Newest first: the first entry that is seen decides.
+    fn newest_forward(&mut self) -> Result<Option<Item>> {
+        while let Some(item) = self.merge.next()? {
+            if item.sequence > self.sequence || self.done_key.as_ref() == Some(&item.key) {
+                continue;
+            }
+            self.done_key = Some(item.key.clone());
+            return Ok(Some(item));
+        }
+        Ok(None)
+    }
+
+    /// Oldest first: the last entry of a key that is seen decides.
+    fn newest_backward(&mut self) -> Result<Option<Item>> {
+        let mut newest: Option<Item> = None;
+        loop {
+            let next = match self.ahead.take() {
+                Some(item) => Some(item),
+                None => self.merge.next()?,
+            };
+            let Some(item) = next else { return Ok(newest) };
+            if newest.as_ref().is_some_and(|newest| newest.key != item.key) {
+                self.ahead = Some(item);
+                return Ok(newest);
+            }
+            if item.sequence <= self.sequence {
+                newest = Some(item);
+            }
+        }
+    }
+}
+
+/// The bounds of a range of keys as slices that the iterator owns.
+pub(crate) fn owned_bounds<K: AsRef<[u8]>>(
+    range: &impl RangeBounds<K>,
+) -> (Bound<Slice>, Bound<Slice>) {
+    let own = |bound: Bound<&K>| bound.map(|key| Slice::from(key.as_ref()));
+    (own(range.start_bound()), own(range.end_bound()))
+}
+
+/// The bounds of all keys that begin with `prefix`.
+pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Bound<Slice>, Bound<Slice>) {
+    let upper = match prefix.iter().rposition(|byte| *byte != 0xff) {
+        None => Bound::Unbounded,
+        Some(last) => {
+            let mut successor = prefix[..=last].to_vec();
+            successor[last] += 1;
+            Bound::Excluded(Slice::from(successor))
+        }
+    };
+    (Bound::Included(Slice::from(prefix)), upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_its_successor() {
+        let upper = |prefix: &[u8]| prefix_bounds(prefix).1;
+        assert_eq!(upper(b"a"), Bound::Excluded(Slice::from("b")));
+        assert_eq!(upper(b"a\xff\xff"), Bound::Excluded(Slice::from("b")));
+        assert_eq!(upper(b"\xff"), Bound::Unbounded);
+        assert_eq!(upper(b""), Bound::Unbounded);
+    }
+}

@@ -1,0 +1,203 @@
+//! What all handles and background threads of an open store share.
+//!
+//! Locks, in the order in which they are taken: `syncing`, `writer`, `manifest`, `installing`.
+//! Readers take none of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+
+use crate::error::{Error, Result};
+use crate::key::Sequence;
+use crate::manifest::{JournalFloor, Manifest};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::segment::Caches;
+use crate::storage::{Counting, Storage};
+use crate::version::Version;
+
+use super::stats::{Event, EventKind, RecoveryReport};
+use super::write::Writing;
+
+/// Events kept for [`crate::Stats`].
+const EVENTS_MAX: usize = 256;
+
+/// Where all entries are at one moment: an immutable value that readers take without a lock.
+///
+/// Invariant: an entry is newer than any entry of its key in a later place: active memtable,
+/// sealed memtables as listed, runs as listed.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Memtable>,
+    /// Newest first.
+    pub(crate) sealed: Vec<Arc<Sealed>>,
+    pub(crate) version: Arc<Version>,
+}
+
+/// A memtable that takes no more writes and waits for its flush.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) table: Arc<Memtable>,
+    /// Sequence of its newest entry.
+    pub(crate) last: Sequence,
+    /// Where the journals begin that are needed once it is flushed.
+    pub(crate) floor: JournalFloor,
+}
+
+/// Counters of what readers and writers met.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) lookups: AtomicU64,
+    pub(crate) memtable_hits: AtomicU64,
+    pub(crate) segment_hits: AtomicU64,
+    pub(crate) absent: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) slowed: AtomicU64,
+    pub(crate) slowed_ns: AtomicU64,
+    pub(crate) stopped: AtomicU64,
+    pub(crate) stopped_ns: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// The state of the background flush.
+#[derive(Debug, Default)]
+pub(crate) struct Flushing {
+    /// The thread shall end.
+    pub(crate) stop: bool,
+    /// The last attempt failed; cleared by the next that succeeds.
+    pub(crate) failure: Option<Arc<Error>>,
+    /// Attempts that failed, ever.
+    pub(crate) failures: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) counting: Counting,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) store_id: u128,
+    pub(crate) hash_seed: u64,
+    pub(crate) view: ArcSwap<View>,
+    /// Sequence of the newest write that readers see. Stored after its entries are in the
+    /// memtable, loaded after the view.
+    pub(crate) visible: AtomicU64,
+    /// Everything up to this sequence survives power loss.
+    pub(crate) durable: AtomicU64,
+    pub(crate) syncing: Mutex<()>,
+    pub(crate) writer: Mutex<Writing>,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) installing: Mutex<()>,
+    /// Sequences that snapshots read at, and how many of them.
+    pub(crate) snapshots: Mutex<BTreeMap<Sequence, usize>>,
+    pub(crate) flushing: Mutex<Flushing>,
+    /// A memtable was sealed, or the thread shall stop.
+    pub(crate) flush_work: Condvar,
+    /// A flush ended, well or not.
+    pub(crate) flush_done: Condvar,
+    /// Time to flush a byte of a memtable, in nanoseconds; 0 before the first flush.
+    pub(crate) flush_ns_per_kib: AtomicU64,
+    pub(crate) poison: OnceLock<Arc<Error>>,
+    pub(crate) closed: AtomicBool,
+    pub(crate) counters: Counters,
+    pub(crate) events: Mutex<VecDeque<Event>>,
+    pub(crate) started: Instant,
+    pub(crate) recovery: RecoveryReport,
+}
+
+/// A lock that survives a panic of another holder: the state behind it is changed in single
+/// steps, so it is whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn visible(&self) -> Sequence {
+        Sequence(self.visible.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn durable(&self) -> Sequence {
+        Sequence(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Refuses everything after `close`.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Refuses writes when the store cannot take any.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.options.access == crate::options::Access::ReadOnly {
+            return Err(Error::ReadOnly);
+        }
+        self.check_sound()
+    }
+
+    /// Refuses when it is unknown what is on disk.
+    pub(crate) fn check_sound(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(cause) => Err(Error::Poisoned {
+                cause: Arc::clone(cause),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// From now on writes are refused: it is unknown what is on disk. Returns the error that the
+    /// caller passes on.
+    pub(crate) fn poison(&self, error: Error) -> Error {
+        let cause = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
+        self.event(EventKind::Failed {
+            what: format!("writes are refused from now on: {cause}"),
+        });
+        // Whoever waits for a flush must learn that there will be none.
+        drop(lock(&self.flushing));
+        self.flush_done.notify_all();
+        self.flush_work.notify_all();
+        Error::Poisoned { cause }
+    }
+
+    pub(crate) fn event(&self, what: EventKind) {
+        let mut events = lock(&self.events);
+        if events.len() == EVENTS_MAX {
+            events.pop_front();
+        }
+        events.push_back(Event {
+            at: self.started.elapsed(),
+            what,
+        });
+    }
+
+    /// Replaces the view by one made from it.
+    pub(crate) fn install(&self, change: impl FnOnce(&View) -> View) {
+        let guard = lock(&self.installing);
+        let view = change(&self.view.load());
+        self.view.store(Arc::new(view));
+        drop(guard);
+    }
+
+    /// The sequences that snapshots read at, ascending.
+    pub(crate) fn snapshot_sequences(&self) -> Vec<Sequence> {
+        lock(&self.snapshots).keys().copied().collect()
+    }
+}
+
+/// Nanoseconds as a number; longer than 584 years does not occur.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,117 @@
+//! A moment of the store, to read at for as long as one likes.
+
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::key::Sequence;
+use crate::slice::Slice;
+
+use super::scan::{Iter, owned_bounds, prefix_bounds};
+use super::shared::{Shared, lock};
+
+/// The store as it was when the snapshot was taken: see [`Db::snapshot`](crate::Db::snapshot).
+///
+/// Cheap to take and to clone. While it lives, versions that it sees are kept on disk; drop it
+/// when it is no longer needed.
+#[derive(Clone)]
+pub struct Snapshot {
+    held: Arc<Held>,
+}
+
+/// A registered sequence.
+struct Held {
+    shared: Arc<Shared>,
+    sequence: Sequence,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut snapshots = lock(&self.shared.snapshots);
+        if let Entry::Occupied(mut count) = snapshots.entry(self.sequence) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
+        // Under the lock, so that a flush either knows this snapshot or began with entries that
+        // are all visible to it.
+        let mut snapshots = lock(&shared.snapshots);
+        let sequence = shared.visible();
+        *snapshots.entry(sequence).or_default() += 1;
+        drop(snapshots);
+        Snapshot {
+            held: Arc::new(Held {
+                shared: Arc::clone(shared),
+                sequence,
+            }),
+        }
+    }
+
+    /// The value of a key. Cost and errors as for [`Db::get`](crate::Db::get).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::get`](crate::Db::get).
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.held.shared.get(key.as_ref(), Some(self.held.sequence))
+    }
+
+    /// Whether a key is there. Cost as for [`Snapshot::get`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::get`](crate::Db::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The entries of a range of keys: see [`Db::range`](crate::Db::range).
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        Iter::new(
+            &self.held.shared,
+            Some(self.held.sequence),
+            owned_bounds(&range),
+        )
+    }
+
+    /// The entries whose keys begin with `prefix`.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let bounds = prefix_bounds(prefix.as_ref());
+        Iter::new(&self.held.shared, Some(self.held.sequence), bounds)
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> Iter {
+        self.prefix(b"")
+    }
+
+    /// Sequence of the newest write that the snapshot sees.
+    pub fn sequence(&self) -> u64 {
+        self.held.sequence.0
+    }
+}
+
+impl IntoIterator for &Snapshot {
+    type Item = Result<(Slice, Slice)>;
+    type IntoIter = Iter;
+
+    fn into_iter(self) -> Iter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("sequence", &self.held.sequence.0)
+            .finish()
+    }
+}

@@ -1,0 +1,246 @@
+//! What the store says about itself: plain values, taken at one moment.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::segment::SegmentStats;
+use crate::storage::{ReadCause, ReadCounts};
+
+/// The state and the counters of an open store. Counters start at zero at `open`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Sequence of the newest visible write: the number of operations ever committed.
+    pub sequence: u64,
+    /// Writes not yet in a segment.
+    pub memtable: MemtableStats,
+    /// Sorted runs, newest first.
+    pub runs: Vec<RunStats>,
+    /// Every read of the storage since `open`, by cause.
+    pub reads: ReadCounts,
+    /// Bytes appended to files of any kind since `open`.
+    pub written_bytes: u64,
+    /// Syncs of files and directories since `open`.
+    pub syncs: u64,
+    /// Point lookups since `open`.
+    pub lookups: LookupStats,
+    /// The cache of data blocks.
+    pub block_cache: CacheStats,
+    /// The cache of filter pages; all zero when filters are pinned.
+    pub filter_cache: CacheStats,
+    /// Writers held back because flushing fell behind.
+    pub stalls: StallStats,
+    /// The newest events, oldest first; at most 256 are kept.
+    pub events: Vec<Event>,
+    /// What `open` found and did.
+    pub recovery: RecoveryReport,
+}
+
+/// Memory for writes not yet in a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemtableStats {
+    /// Bytes charged to the memtable that takes writes.
+    pub active_bytes: u64,
+    /// Entries in it.
+    pub active_entries: u64,
+    /// Memtables that wait for their flush.
+    pub sealed_count: u64,
+    /// Bytes charged to them.
+    pub sealed_bytes: u64,
+    /// Memtables flushed to segments since `open`.
+    pub flushes: u64,
+}
+
+/// One sorted run: segments whose key ranges do not overlap.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunStats {
+    /// 0 for what a flush made.
+    pub level: u32,
+    /// In key order.
+    pub segments: Vec<SegmentStats>,
+}
+
+/// Point lookups, by where they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LookupStats {
+    /// All lookups.
+    pub lookups: u64,
+    /// Answered by a memtable.
+    pub memtable_hits: u64,
+    /// Answered by a segment.
+    pub segment_hits: u64,
+    /// The key was nowhere.
+    pub absent: u64,
+}
+
+/// A cache with a byte budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Lookups that found their block.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Bytes held.
+    pub bytes: u64,
+    /// The budget, in bytes.
+    pub capacity_bytes: u64,
+}
+
+/// Writers held back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallStats {
+    /// Writes that were slowed.
+    pub slowed: u64,
+    /// Time that took, over all writers.
+    pub slowed_time: Duration,
+    /// Writes that were stopped until a flush had ended.
+    pub stopped: u64,
+    /// Time that took, over all writers.
+    pub stopped_time: Duration,
+}
+
+/// Something worth knowing that happened in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// Time since `open`.
+    pub at: Duration,
+    /// What happened.
+    pub what: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A memtable became segments.
+    Flushed {
+        /// Entries written.
+        entries: u64,
+        /// Bytes of the new files.
+        bytes: u64,
+        /// Time it took.
+        took: Duration,
+    },
+    /// Writers are slowed: this many memtables wait.
+    Slowed {
+        /// Memtables that wait for their flush.
+        sealed: u64,
+    },
+    /// Writers are stopped: this many memtables wait.
+    Stopped {
+        /// Memtables that wait for their flush.
+        sealed: u64,
+    },
+    /// Background work failed and will be tried again, or the store is poisoned.
+    Failed {
+        /// The error, in words.
+        what: String,
+    },
+    /// A filter is damaged; its segment is read without it.
+    DamagedFilter {
+        /// The segment.
+        segment: u64,
+    },
+}
+
+/// What `open` found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveryReport {
+    /// Whether the last user closed the store.
+    pub clean: bool,
+    /// Batches replayed from journals.
+    pub batches: u64,
+    /// Operations in them.
+    pub operations: u64,
+    /// Torn tails that were dropped: writes that were never acknowledged as durable.
+    pub torn: Vec<TornTail>,
+    /// Files that are not the store's. They are left alone.
+    pub unknown_files: Vec<String>,
+    /// Files of the store that nothing refers to any more, removed by `open`.
+    pub removed_files: Vec<String>,
+}
+
+/// A torn tail of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TornTail {
+    /// The journal.
+    pub path: PathBuf,
+    /// Where the intact part ends, in bytes.
+    pub offset: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+}
+
+impl Stats {
+    /// All segments, newest run first, in key order within a run.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentStats> {
+        self.runs.iter().flat_map(|run| &run.segments)
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sequence {}", self.sequence)?;
+        let memtable = &self.memtable;
+        writeln!(
+            f,
+            "memtable {} entries, {} bytes; {} sealed, {} bytes; {} flushed",
+            memtable.active_entries,
+            memtable.active_bytes,
+            memtable.sealed_count,
+            memtable.sealed_bytes,
+            memtable.flushes
+        )?;
+        let lookups = &self.lookups;
+        writeln!(
+            f,
+            "lookups  {}: {} from memtables, {} from segments, {} absent",
+            lookups.lookups, lookups.memtable_hits, lookups.segment_hits, lookups.absent
+        )?;
+        write!(f, "reads   ")?;
+        for cause in ReadCause::ALL {
+            let count = self.reads.get(cause);
+            write!(f, " {cause:?} {} ({} bytes)", count.calls, count.bytes)?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "written  {} bytes, {} syncs",
+            self.written_bytes, self.syncs
+        )?;
+        for (name, cache) in [
+            ("blocks", &self.block_cache),
+            ("filters", &self.filter_cache),
+        ] {
+            writeln!(
+                f,
+                "cache    {name}: {} of {} bytes, {} hits, {} misses",
+                cache.bytes, cache.capacity_bytes, cache.hits, cache.misses
+            )?;
+        }
+        writeln!(
+            f,
+            "stalls   {} slowed ({:?}), {} stopped ({:?})",
+            self.stalls.slowed,
+            self.stalls.slowed_time,
+            self.stalls.stopped,
+            self.stalls.stopped_time
+        )?;
+        for (ordinal, run) in self.runs.iter().enumerate() {
+            writeln!(f, "run {ordinal}, level {}", run.level)?;
+            for segment in &run.segments {
+                writeln!(f, "  {segment}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! The way of a write: journal, memtable, visible, durable.
+//!
+//! A write is made under one lock: its record goes to the journal, its entries to the memtable,
+//! then it becomes visible. A synced write then waits for the disk outside that lock: the first
+//! to come syncs for all that have written by then, so concurrent writers share one fsync. A
+//! reader may see a write whose sync is still under way.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::filter::hash_key;
+use crate::format::batch::{self, Operation};
+use crate::journal::{self, NewJournal, Point};
+use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
+use crate::manifest::JournalFloor;
+use crate::memtable::Memtable;
+use crate::options::Durability;
+use crate::slice::Slice;
+use crate::storage::SyncFile;
+
+use super::Db;
+use super::shared::{Sealed, Shared, View, lock};
+
+/// Most bytes of one batch, keys and values and a few bytes for each operation.
+pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
+
+/// Recovered journals up to this number are kept until the memtable is full; with more of them
+/// their entries are flushed when the next session begins to write.
+const RECOVERED_JOURNALS_MAX: usize = 8;
+
+/// What the one who writes has in hand.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    /// `None` until the first write of this session.
+    pub(crate) journal: Option<journal::Writer>,
+    /// Where the next journal begins while there is none.
+    pub(crate) point: Point,
+    /// The newest journal there is, 0 for none.
+    pub(crate) last_journal: u64,
+    /// Journals that were recovered and perhaps never synced.
+    pub(crate) recovered: Vec<u64>,
+    /// Sealed journals that are not synced yet, oldest first.
+    pub(crate) unsynced: Vec<Unsynced>,
+}
+
+/// A journal to sync.
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    path: PathBuf,
+    file: Arc<dyn SyncFile>,
+    last: Sequence,
+}
+
+impl Unsynced {
+    fn of(journal: &journal::Writer) -> Unsynced {
+        Unsynced {
+            path: journal.path().to_owned(),
+            file: journal.syncer(),
+            last: journal.point().last(),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file
+            .sync()
+            .map_err(|error| Error::io(&self.path, error))
+    }
+}
+
+/// Writes that become visible and durable together or not at all.
+///
+/// Made by [`Db::batch`]. Nothing happens before [`Batch::commit`]; a dropped batch is forgotten.
+/// Later operations on a key win over earlier ones. Keys and values are limited as for
+/// [`Db::put`], the whole batch to a little less than 4 GiB; a batch beyond a limit is refused
+/// by `commit` and nothing of it is written.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    db: Db,
+    payload: Vec<u8>,
+    count: u32,
+    invalid: Option<Error>,
+}
+
+impl Batch {
+    pub(crate) fn new(db: Db) -> Batch {
+        Batch {
+            db,
+            payload: Vec::new(),
+            count: 0,
+            invalid: None,
+        }
+    }
+
+    /// Adds a put.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if self.accepts(key, value) {
+            batch::encode_put(key, value, &mut self.payload);
+            self.count += 1;
+        }
+        self
+    }
+
+    /// Adds a delete. Deleting a key that is not there is no error.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
+        let key = key.as_ref();
+        if self.accepts(key, &[]) {
+            batch::encode_delete(key, &mut self.payload);
+            self.count += 1;
+        }
+        self
+    }
+
+    fn accepts(&mut self, key: &[u8], value: &[u8]) -> bool {
+        if self.invalid.is_none() {
+            let after = self.payload.len() + key.len() + value.len() + 16;
+            self.invalid = check_limits(key, value).err().or_else(|| {
+                (after > MAX_BATCH_BYTES).then(|| {
+                    Error::Invalid(format!(
+                        "a batch takes at most {MAX_BATCH_BYTES} bytes; commit it in parts"
+                    ))
+                })
+            });
+        }
+        self.invalid.is_none()
+    }
+
+    /// Operations so far.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Commits with the durability of the store's options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`].
+    pub fn commit(self) -> Result<()> {
+        let durability = self.db.shared().options.durability;
+        self.commit_with(durability)
+    }
+
+    /// Commits with this durability.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        if let Some(error) = self.invalid {
+            return Err(error);
+        }
+        self.db
+            .shared()
+            .commit(self.count, self.payload, durability)
+    }
+}
+
+pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
+    let too_long = |what, len, max| {
+        Err(Error::Invalid(format!(
+            "a {what} of {len} bytes; at most {max} are possible"
+        )))
+    };
+    if key.len() > MAX_KEY_BYTES {
+        return too_long("key", key.len(), MAX_KEY_BYTES);
+    }
+    if value.len() > MAX_VALUE_BYTES {
+        return too_long("value", value.len(), MAX_VALUE_BYTES);
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Writes the operations of an encoded batch.
+    pub(crate) fn commit(
+        &self,
+        count: u32,
+        payload: Vec<u8>,
+        durability: Durability,
+    ) -> Result<()> {
+        self.check_writable()?;
+        if count > 0 {
+            self.make_room(payload.len() as u64)?;
+            self.write(count, payload, durability)?;
+        }
+        match durability {
+            Durability::Sync => self.sync_to(self.visible()),
+            Durability::Buffered | Durability::Process => Ok(()),
+        }
+    }
+
+    fn write(&self, count: u32, payload: Vec<u8>, durability: Durability) -> Result<()> {
+        let mut writing = lock(&self.writer);
+        self.check_writable()?;
+        self.begin_session(&mut writing)?;
+        let view = self.view.load();
+        let full = view.active.bytes() >= self.options.memtable_bytes;
+        if full && view.sealed.len() < self.options.sealed_memtables_max {
+            drop(view);
+            self.rotate(&mut writing)?;
+        }
+        let Some(journal) = &mut writing.journal else {
+            return Err(Error::Closed);
+        };
+        let first = journal
+            .append(count, &payload, self.durable())
+            .and_then(|first| match durability {
+                Durability::Buffered => Ok(first),
+                Durability::Process | Durability::Sync => journal.write_out().map(|()| first),
+            })
+            .map_err(|error| match error {
+                error @ Error::Invalid(_) => error,
+                error => self.poison(error),
+            })?;
+        let active = Arc::clone(&self.view.load().active);
+        self.insert(&active, first, payload)?;
+        self.visible
+            .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Puts the operations of a record into a memtable; keys and values share the payload.
+    pub(crate) fn insert(&self, table: &Memtable, first: Sequence, payload: Vec<u8>) -> Result<()> {
+        insert(table, self.hash_seed, first, payload)
+    }
+
+    /// The first write of a session: from now on the store counts as open for writing.
+    fn begin_session(&self, writing: &mut Writing) -> Result<()> {
+        if writing.journal.is_some() {
+            return Ok(());
+        }
+        let mut manifest = lock(&self.manifest);
+        let begun = journal::make_durable(&self.storage, &writing.recovered)
+            .and_then(|()| manifest.begin())
+            .and_then(|()| manifest.allocate())
+            .and_then(|id| self.create_journal(id, writing))
+            .and_then(|journal| manifest.mark_open(journal.id()).map(|()| journal));
+        let journal = begun.map_err(|error| self.poison(error))?;
+        drop(manifest);
+        self.durable
+            .fetch_max(journal.point().last().0, Ordering::AcqRel);
+        if writing.recovered.len() > RECOVERED_JOURNALS_MAX {
+            self.seal_active(&journal);
+        }
+        writing.recovered.clear();
+        writing.last_journal = journal.id();
+        writing.journal = Some(journal);
+        Ok(())
+    }
+
+    fn create_journal(&self, id: u64, writing: &Writing) -> Result<journal::Writer> {
+        let new = NewJournal {
+            id,
+            store_id: self.store_id,
+            previous: writing.last_journal,
+            start: writing
+                .journal
+                .as_ref()
+                .map_or(writing.point, journal::Writer::point),
+        };
+        journal::Writer::create(&self.storage, new)
+    }
+
+    /// Seals the active memtable and begins a new one with a journal of its own. Does nothing
+    /// when the active one is empty.
+    pub(crate) fn rotate(&self, writing: &mut Writing) -> Result<()> {
+        self.begin_session(writing)?;
+        if self.view.load().active.is_empty() {
+            return Ok(());
+        }
+        let id = lock(&self.manifest)
+            .allocate()
+            .map_err(|error| self.poison(error))?;
+        let journal = self
+            .create_journal(id, writing)
+            .map_err(|error| self.poison(error))?;
+        if let Some(old) = &mut writing.journal {
+            old.seal(id).map_err(|error| self.poison(error))?;
+            writing.unsynced.push(Unsynced::of(old));
+        }
+        self.seal_active(&journal);
+        writing.last_journal = id;
+        writing.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Everything in the active memtable is in journals before this one.
+    fn seal_active(&self, next: &journal::Writer) {
+        let point = next.point();
+        let floor = JournalFloor {
+            id: next.id(),
+            next: point.next,
+            chain: point.chain,
+        };
+        self.install(|view| {
+            let table = Arc::clone(&view.active);
+            let sealed = Arc::new(Sealed {
+                table,
+                last: point.last(),
+                floor,
+            });
+            let mut all = vec![sealed];
+            all.extend(view.sealed.iter().cloned());
+            View {
+                active: Arc::new(Memtable::new(self.options.memtable_bytes)),
+                sealed: all,
+                version: Arc::clone(&view.version),
+            }
+        });
+        drop(lock(&self.flushing));
+        self.flush_work.notify_one();
+    }
+
+    /// Returns when everything up to `target` survives power loss.
+    pub(crate) fn sync_to(&self, target: Sequence) -> Result<()> {
+        if self.durable() >= target {
+            return Ok(());
+        }
+        // Whoever waits here finds its write synced by the one before, in most cases.
+        let turn = lock(&self.syncing);
+        if self.durable() >= target {
+            return Ok(());
+        }
+        self.check_sound()?;
+        let (files, last) = self.take_unsynced()?;
+        for file in &files {
+            if file.last > self.durable() {
+                file.sync().map_err(|error| self.poison(error))?;
+            }
+        }
+        self.durable.fetch_max(last.0, Ordering::AcqRel);
+        self.note_durable(last)?;
+        drop(turn);
+        Ok(())
+    }
+
+    /// All journals that may hold unsynced records, oldest first, and the last sequence in them.
+    fn take_unsynced(&self) -> Result<(Vec<Unsynced>, Sequence)> {
+        let mut writing = lock(&self.writer);
+        let mut files = std::mem::take(&mut writing.unsynced);
+        let last = match &mut writing.journal {
+            None => writing.point.last(),
+            Some(journal) => {
+                journal.write_out().map_err(|error| self.poison(error))?;
+                files.push(Unsynced::of(journal));
+                journal.point().last()
+            }
+        };
+        Ok((files, last))
+    }
+
+    /// Tells the journal what is durable when no other record will do so at once: without it,
+    /// later damage in what was just synced could pass for a torn tail.
+    fn note_durable(&self, last: Sequence) -> Result<()> {
+        let mut writing = lock(&self.writer);
+        if let Some(journal) = &mut writing.journal
+            && journal.point().last() == last
+        {
+            journal
+                .append(0, &[], last)
+                .and_then(|_| journal.write_out())
+                .map_err(|error| self.poison(error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Decodes a record's payload into entries of a memtable.
+pub(crate) fn insert(
+    table: &Memtable,
+    hash_seed: u64,
+    first: Sequence,
+    payload: Vec<u8>,
+) -> Result<()> {
+    let payload = Slice::from(payload);
+    let mut sequence = first;
+    let mut each = |operation: Operation| {
+        let key = payload.slice(operation.key.0..operation.key.1);
+        let value = payload.slice(operation.value.0..operation.value.1);
+        table.insert(
+            hash_key(hash_seed, &key),
+            key,
+            sequence,
+            (operation.kind, value),
+        );
+        sequence = sequence.after(1);
+    };
+    batch::decode(&payload, &mut each)
+        .map(|_| ())
+        .map_err(|malformed| Error::Invalid(malformed.to_string()))
+}

@@ -1,0 +1,307 @@
+//! The Bloomier filter: what the value of a ribbon means.
+//!
+//! Chazelle, Kilian, Rubinfeld, Tal, "The Bloomier filter: an efficient data structure for static
+//! support lookup tables" (2004). A value holds, from its lowest bit: the ordinal of the key's data
+//! block, its slot (the ordinal of the restart group in the block), and bits of the key's hash. An
+//! absent key gets arbitrary bits: a wrong fingerprint, an ordinal beyond the last block or a slot
+//! beyond the last slot reject it here, a wrong ordinal is found out by the fences of the block.
+//!
+//! Slots are stored with all their bits or not at all: part of a slot's number would not save the
+//! search in the block, and spent on the fingerprint the same bits save reads. For the same reason a
+//! fractional bit is a block bit or a fingerprint bit, never a slot bit.
+
+use super::band::Row;
+use super::hash::{fingerprint, mix};
+use super::header::{Fields, require};
+use super::lookup::{Answer, Location, Lookup, Window};
+use super::parity::evaluate;
+use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
+use super::solve::{Solved, Width, solve};
+use super::spec::clamp_bits;
+use super::{BloomierBits, Build, Built, Damaged, FilterKind, KeyHash, Place};
+
+/// First byte of the header. Written to disk; must not be changed.
+const VERSION: u8 = 1;
+/// Flag: values contain the slot. Written to disk; must not be changed.
+const FLAG_SLOT: u8 = 1;
+/// Bytes of the header before the ribbon's part.
+const OWN_BYTES: usize = 24;
+/// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
+/// two blocks should have a filter too, at about the rate (0.8 %) of a Bloom filter of 10 bits per key.
+const REJECTING_BITS_MIN: u32 = 7;
+
+/// How the bits of a value are divided, but for the fingerprint, which takes the rest.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    block_count: u32,
+    max_slot: u16,
+    has_slot: bool,
+    /// Bits that tell all blocks apart: 0 for one block, at most 32.
+    block_bits: u32,
+    /// Bits of the slot: 0 where it is not stored or where there is but one, at most 16.
+    slot_bits: u32,
+}
+
+impl Layout {
+    fn new(block_count: u32, max_slot: u16, has_slot: bool) -> Self {
+        let block_bits = u32::BITS - block_count.saturating_sub(1).leading_zeros();
+        let slot_bits = if has_slot {
+            u16::BITS - max_slot.leading_zeros()
+        } else {
+            0
+        };
+        Self {
+            block_count,
+            max_slot,
+            has_slot,
+            block_bits,
+            slot_bits,
+        }
+    }
+
+    /// Bits below the fingerprint, at most 48.
+    #[inline]
+    fn position_bits(&self) -> u32 {
+        self.block_bits + self.slot_bits
+    }
+
+    /// The value of a key, to be cut to the width of its block.
+    fn value(&self, place: Place, mixed: u64) -> u64 {
+        let slot = if self.has_slot {
+            u64::from(place.slot)
+        } else {
+            0
+        };
+        let position = u64::from(place.block) | slot << self.block_bits;
+        position | fingerprint(mixed) << self.position_bits()
+    }
+
+    /// What a value of so many bits says about a key with this fingerprint.
+    #[inline]
+    fn answer(&self, value: u64, bits: u32, fingerprint: u64) -> Answer {
+        let stored_bits = bits.saturating_sub(self.position_bits());
+        // The position takes at most 48 bits, so this shift is in range.
+        let difference = (value >> self.position_bits()) ^ fingerprint;
+        if difference & low_mask(stored_bits) != 0 {
+            return Answer::No;
+        }
+        let block_bits = self.block_bits.min(bits);
+        // At most 32 and 16 bits are left after the masks.
+        let block = (value & low_mask(block_bits)) as u32;
+        let slot = ((value >> self.block_bits) & low_mask(self.slot_bits)) as u16;
+        if block >= self.block_count || slot > self.max_slot {
+            return Answer::No;
+        }
+        let slot = self.has_slot.then_some(slot);
+        Answer::At(Location {
+            block,
+            block_bits: block_bits as u8,
+            slot,
+        })
+    }
+
+    /// Probability that an absent key's value of so many bits is taken for a key of the segment, when
+    /// the block's ordinal is compared with that of the fences around the key.
+    fn pass_rate(&self, bits: u32) -> f64 {
+        let fingerprint_bits = bits.saturating_sub(self.position_bits());
+        let rejecting = self.block_bits.min(bits) + fingerprint_bits;
+        let slots = (f64::from(self.max_slot) + 1.0) / f64::from(self.slot_bits).exp2();
+        let slot_rate = if self.has_slot { slots } else { 1.0 };
+        (-f64::from(rejecting)).exp2() * slot_rate
+    }
+}
+
+/// The lowest `bits` bits set, 0 to 64 of them.
+#[inline]
+fn low_mask(bits: u32) -> u64 {
+    1u64.checked_shl(bits).unwrap_or(0).wrapping_sub(1)
+}
+
+/// Divides the bits asked for.
+fn plan(bits: BloomierBits, block_count: u32, max_slot: u16) -> (Layout, Width) {
+    let without = Layout::new(block_count, max_slot, false);
+    let with = Layout::new(block_count, max_slot, true);
+    let rejecting = without.block_bits.max(REJECTING_BITS_MIN);
+    match bits {
+        BloomierBits::Block => (without, whole(rejecting)),
+        BloomierBits::Slot => (with, whole(rejecting + with.slot_bits)),
+        BloomierBits::BitsPerKey(bits) => {
+            let bits = clamp_bits(bits);
+            let has_slot = bits >= f64::from(with.position_bits());
+            // From 1 to 64, so the cast only drops the fraction.
+            let narrow = bits as u8;
+            let wide_share = bits - f64::from(narrow);
+            let planes = Planes {
+                narrow,
+                wide: narrow + u8::from(wide_share > 0.0),
+            };
+            (
+                if has_slot { with } else { without },
+                Width { planes, wide_share },
+            )
+        }
+    }
+}
+
+/// The same number of planes everywhere, at most 48.
+fn whole(bits: u32) -> Width {
+    Width {
+        planes: Planes {
+            narrow: bits as u8,
+            wide: bits as u8,
+        },
+        wide_share: 0.0,
+    }
+}
+
+/// Builds filter bytes; see [`super::build`].
+pub(super) fn build(input: &Build<'_>, bits: BloomierBits) -> Built {
+    assert_eq!(
+        input.hashes.len(),
+        input.places.len(),
+        "each key has a hash and a place"
+    );
+    // A place beyond the counts given would be rejected when it is read, so the counts follow.
+    let last = input.places.iter().fold(
+        Place {
+            block: 0,
+            slot: input.max_slot,
+        },
+        |last, place| Place {
+            block: last.block.max(place.block),
+            slot: last.slot.max(place.slot),
+        },
+    );
+    let needed = if input.places.is_empty() {
+        0
+    } else {
+        last.block.saturating_add(1)
+    };
+    let (layout, width) = plan(bits, input.block_count.max(needed), last.slot);
+
+    let mask = low_mask(u32::from(width.planes.wide));
+    let keys = input
+        .hashes
+        .iter()
+        .zip(input.places)
+        .map(|(&hash, &place)| {
+            let mixed = mix(hash, input.salt);
+            Row {
+                bits: mixed,
+                value: layout.value(place, mixed) & mask,
+            }
+        });
+    let Solved {
+        ribbon,
+        body,
+        equal_hashes,
+    } = solve(keys.collect(), width);
+    let key_count = input.hashes.len() as u64;
+    let filter = Bloomier {
+        layout,
+        salt: input.salt,
+        key_count,
+        ribbon,
+    };
+    let header = filter.encode();
+    let designed_rate = filter.designed_rate();
+    Built {
+        kind: FilterKind::Bloomier,
+        header,
+        body,
+        equal_hashes,
+        designed_rate,
+    }
+}
+
+/// The resident part of a Bloomier filter.
+#[derive(Debug)]
+pub(super) struct Bloomier {
+    layout: Layout,
+    salt: u64,
+    key_count: u64,
+    ribbon: Ribbon,
+}
+
+impl Bloomier {
+    fn encode(&self) -> Vec<u8> {
+        let layers = self.ribbon.layers.len() + 1;
+        let fixed = OWN_BYTES + FIXED_BYTES + layers * LAYER_BYTES;
+        let stash = self.ribbon.stash.len() * (8 + self.ribbon.planes.value_bytes());
+        let mut header = Vec::with_capacity(fixed + self.ribbon.thresholds.len() + stash);
+        header.push(VERSION);
+        header.push(if self.layout.has_slot { FLAG_SLOT } else { 0 });
+        header.extend(self.layout.max_slot.to_le_bytes());
+        header.extend(self.layout.block_count.to_le_bytes());
+        header.extend(self.salt.to_le_bytes());
+        header.extend(self.key_count.to_le_bytes());
+        self.ribbon.encode(&mut header);
+        header
+    }
+
+    pub(super) fn parse(header: &[u8], body_words: u64) -> Result<Self, Damaged> {
+        let mut fields = Fields::new(header);
+        let version = fields.u8("bloomier header: version cut short")?;
+        require(version == VERSION, "bloomier header: unknown version")?;
+        let flags = fields.u8("bloomier header: flags cut short")?;
+        require(flags & !FLAG_SLOT == 0, "bloomier header: unknown flags")?;
+        let max_slot = fields.u16("bloomier header: greatest slot cut short")?;
+        let block_count = fields.u32("bloomier header: block count cut short")?;
+        let salt = fields.u64("bloomier header: salt cut short")?;
+        let key_count = fields.u64("bloomier header: key count cut short")?;
+        let layout = Layout::new(block_count, max_slot, flags & FLAG_SLOT != 0);
+        let ribbon = Ribbon::parse(&mut fields, body_words)?;
+        let narrow = u32::from(ribbon.planes.narrow);
+        let slot_fits = !layout.has_slot || narrow >= layout.position_bits();
+        require(slot_fits, "bloomier header: values too narrow for the slot")?;
+        fields.end()?;
+        Ok(Self {
+            layout,
+            salt,
+            key_count,
+            ribbon,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn locate(&self, hash: KeyHash) -> Lookup {
+        let mixed = mix(hash, self.salt);
+        let fingerprint = fingerprint(mixed);
+        match self.ribbon.locate(mixed, fingerprint) {
+            Spot::Body(window) => Lookup::Window(window),
+            Spot::Stash(value) => {
+                let bits = u32::from(self.ribbon.planes.wide);
+                Lookup::Answered(self.layout.answer(value, bits, fingerprint))
+            }
+            Spot::Nowhere => Lookup::Answered(Answer::No),
+        }
+    }
+
+    #[inline]
+    pub(super) fn answer(&self, window: &Window, words: &[u64]) -> Answer {
+        let value = evaluate(words, window.planes as usize, window.row, window.shift);
+        self.layout.answer(value, window.planes, window.fingerprint)
+    }
+
+    pub(super) fn designed_rate(&self) -> f64 {
+        let (shares, planes) = (self.ribbon.shares(), self.ribbon.planes);
+        shares.narrow * self.layout.pass_rate(u32::from(planes.narrow))
+            + shares.wide * self.layout.pass_rate(u32::from(planes.wide))
+    }
+
+    pub(super) fn bits_mean(&self) -> f64 {
+        self.ribbon.bits_mean()
+    }
+
+    pub(super) fn key_count(&self) -> u64 {
+        self.key_count
+    }
+
+    pub(super) fn block_ordinal_complete(&self) -> bool {
+        u32::from(self.ribbon.planes.narrow) >= self.layout.block_bits
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.ribbon.heap_bytes()
+    }
+}

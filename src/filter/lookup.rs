@@ -1,0 +1,71 @@
+//! The steps of a lookup: hash to window, window to answer.
+//!
+//! A lookup is split in two so that the caller decides how the body is read: whole in memory, mapped,
+//! or page by page from disk. The first step touches resident memory only, the second nothing but the
+//! words it is given.
+
+use std::ops::Range;
+
+/// What the resident part of a filter knows about a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// The answer, without a look at the body.
+    Answered(Answer),
+    /// The part of the body that holds the answer.
+    Window(Window),
+}
+
+/// The one contiguous range of body words that a lookup needs, and what to do with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// First body word.
+    pub(super) first: u64,
+    /// Bloomier: planes per 64 slots, that is bits of the value. Bloom: words of a line.
+    pub(super) planes: u32,
+    /// Bloomier: the first slot's position in its word; if not 0, the next block is needed too.
+    /// Bloom: 0.
+    pub(super) shift: u32,
+    /// Bloomier: the coefficients of the key's equation. Bloom: the mixed hash.
+    pub(super) row: u64,
+    /// Bloomier: the key's fingerprint bits. Bloom: unused.
+    pub(super) fingerprint: u64,
+}
+
+impl Window {
+    /// The word indices within the body, 1 to 128 of them; they lie within the body whose length the
+    /// filter was parsed with.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> Range<u64> {
+        let count = if self.shift == 0 {
+            self.planes
+        } else {
+            2 * self.planes
+        };
+        self.first..self.first + u64::from(count)
+    }
+}
+
+/// What a filter says about a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The key is not in the segment: certain.
+    No,
+    /// The key may be in the segment, its position is not known.
+    Maybe,
+    /// The key may be in the segment, and if so it is here.
+    At(Location),
+}
+
+/// Where a key is, as far as the filter has stored it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Location {
+    /// The low `block_bits` bits of the data block's ordinal; the higher bits are zero. The whole
+    /// ordinal when [`Filter::block_ordinal_complete`](super::Filter::block_ordinal_complete).
+    pub block: u32,
+    /// Number of bits of the ordinal that are known, 0 to 32.
+    pub block_bits: u8,
+    /// Ordinal of the restart group within the block (`u16::MAX` stands for that or any later one);
+    /// `None` when slots are not stored.
+    pub slot: Option<u16>,
+}

@@ -1,0 +1,147 @@
+//! A blocked Bloom filter that grows while it is read: the filter of a memtable.
+//!
+//! Invariants:
+//! 1. Bits are only ever set, so "absent" is final for a key that was inserted before the question.
+//! 2. Bits are read and set with relaxed order. The filter does not publish keys, the memtable does:
+//!    a writer inserts the hash *before* it makes the entry reachable with a release store, and a
+//!    reader that was to see the entry has made an acquire load of what that store wrote (the entry
+//!    itself or the sequence number it reads at). That pair orders the bits too. A reader without such
+//!    a load may miss an entry that is being written at that moment, as it may in the memtable itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::KeyHash;
+use super::blocked::{LINE_WORDS, line_count, probes};
+use super::hash::{mix, start_of};
+use super::math::best_probes;
+
+/// A lock-free filter over key hashes; a lookup touches one cache line.
+///
+/// More keys than expected raise the false-positive rate, nothing else. It never reaches the disk.
+#[doc(alias = "bloom")]
+#[derive(Debug)]
+pub struct MemoryBloom {
+    lines: Box<[Line]>,
+    probe_count: u8,
+}
+
+/// One cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; LINE_WORDS]);
+
+impl MemoryBloom {
+    /// A filter for about `expected_keys` keys at `bits_per_key` (1.0 to 64.0; what lies outside is
+    /// moved to the nearest bound).
+    #[must_use]
+    pub fn new(expected_keys: usize, bits_per_key: f64) -> Self {
+        let keys = expected_keys.max(1) as u64;
+        let line_count = line_count(keys, bits_per_key);
+        let probe_count = best_probes(keys, u64::from(line_count));
+        Self {
+            lines: (0..line_count).map(|_| Line::default()).collect(),
+            probe_count,
+        }
+    }
+
+    /// Remembers a key. Call it before the entry becomes reachable (invariant 2).
+    #[inline]
+    pub fn insert(&self, hash: KeyHash) {
+        let mixed = mix(hash, 0);
+        let Line(words) = self.line(mixed);
+        for (word, mask) in probes(mixed, self.probe_count) {
+            // Keys written again are common: a line that has the bit stays shared between processors.
+            if words[word].load(Ordering::Relaxed) & mask == 0 {
+                words[word].fetch_or(mask, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether a key may have been inserted; `false` is certain.
+    #[inline]
+    #[must_use]
+    pub fn may_contain(&self, hash: KeyHash) -> bool {
+        let mixed = mix(hash, 0);
+        let Line(words) = self.line(mixed);
+        probes(mixed, self.probe_count)
+            .all(|(word, mask)| words[word].load(Ordering::Relaxed) & mask != 0)
+    }
+
+    /// Bytes of memory held, without the handle itself.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val::<[Line]>(&self.lines)
+    }
+
+    #[inline]
+    fn line(&self, mixed: u64) -> &Line {
+        // There is at least one line, as at least one key is expected.
+        &self.lines[start_of(mixed, self.lines.len() as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(i: u64) -> KeyHash {
+        KeyHash(mix(KeyHash(i), 4242))
+    }
+
+    #[test]
+    fn nothing_inserted_is_denied() {
+        let filter = MemoryBloom::new(50_000, 10.0);
+        for i in 0..50_000 {
+            filter.insert(hash(i));
+        }
+        assert!((0..50_000).all(|i| filter.may_contain(hash(i))));
+        let hits = (0..200_000)
+            .filter(|i| filter.may_contain(hash(1 << 40 | i)))
+            .count();
+        // Expected 0.0095 * 200 000 = 1900; six standard deviations are 260.
+        assert!((1640..=2190).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn any_size_works() {
+        for (keys, bits) in [(0, 10.0), (1, 0.0), (1, f64::NAN), (3, f64::INFINITY)] {
+            let filter = MemoryBloom::new(keys, bits);
+            assert!(!filter.may_contain(hash(1)));
+            filter.insert(hash(1));
+            assert!(filter.may_contain(hash(1)));
+            assert_eq!(filter.bytes() % 64, 0);
+        }
+        assert_eq!(MemoryBloom::new(512, 10.5).bytes(), 11 * 64);
+    }
+
+    #[test]
+    fn readers_see_what_writers_have_published() {
+        let filter = MemoryBloom::new(40_000, 12.0);
+        let published: [AtomicU64; 4] = Default::default();
+        std::thread::scope(|scope| {
+            for (writer, count) in published.iter().enumerate() {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for i in 0..10_000u64 {
+                        filter.insert(hash((writer as u64) << 32 | i));
+                        count.store(i + 1, Ordering::Release);
+                    }
+                });
+            }
+            scope.spawn(|| {
+                let mut finished = 0;
+                while finished < published.len() {
+                    finished = 0;
+                    for (writer, count) in published.iter().enumerate() {
+                        let seen = count.load(Ordering::Acquire);
+                        finished += usize::from(seen == 10_000);
+                        for i in seen.saturating_sub(50)..seen {
+                            assert!(filter.may_contain(hash((writer as u64) << 32 | i)));
+                        }
+                    }
+                }
+            });
+        });
+        assert!((0..10_000).all(|i| filter.may_contain(hash(3 << 32 | i))));
+    }
+}

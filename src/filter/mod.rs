@@ -1,0 +1,225 @@
+//! Approximate sets and static maps over key hashes: hashes in, bytes out, no I/O.
+//!
+//! A segment asks for a filter with [`build`] when it is written and stores the result as a small
+//! resident *header* and a *body* of words. A reader keeps the parsed header, a [`Filter`], and lets a
+//! lookup go in two steps, so that the body may be anywhere:
+//!
+//! 1. [`Filter::locate`] names the one [`Window`] of body words that decides (or answers at once);
+//! 2. [`Filter::answer`] takes these words and says no, maybe, or where the key is.
+//!
+//! Invariants:
+//! 1. A key that was built in is never answered with [`Answer::No`], and a position is its own.
+//! 2. A damaged header is refused with [`Damaged`] or describes some other filter; it never makes
+//!    this code panic, allocate more than a small multiple of the header, or reach outside the body.
+//! 3. Equal input gives equal bytes.
+//!
+//! The module knows neither files nor checksums nor keys, and names no other module of the crate. How
+//! hashes are split and where each byte lies is written in `docs/format.md`.
+
+mod band;
+mod blocked;
+mod bloomier;
+mod hash;
+mod header;
+mod lookup;
+mod math;
+mod memory;
+mod parity;
+mod ribbon;
+mod solve;
+mod sort;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use hash::{KeyHash, hash_key};
+pub use lookup::{Answer, Location, Lookup, Window};
+pub use memory::MemoryBloom;
+pub use spec::{BloomierBits, FilterKind, FilterSpec};
+
+use std::fmt;
+
+/// Where a key is in its segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// Ordinal of the data block within the segment.
+    pub block: u32,
+    /// Ordinal of the restart group within the block; `u16::MAX` stands for that or any later one.
+    pub slot: u16,
+}
+
+/// What a filter is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Build<'a> {
+    /// Kind and size.
+    pub spec: FilterSpec,
+    /// Chosen at random for each filter, so that keys which collide in one do not in the next.
+    pub salt: u64,
+    /// One hash per distinct key, in key order.
+    pub hashes: &'a [KeyHash],
+    /// The place of each key; as long as `hashes`. A Bloom filter does not look at it.
+    pub places: &'a [Place],
+    /// Number of data blocks in the segment.
+    pub block_count: u32,
+    /// Greatest slot of any key.
+    pub max_slot: u16,
+}
+
+/// A finished filter, to be stored.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Built {
+    /// The kind, to be stored beside the bytes.
+    pub kind: FilterKind,
+    /// The small part that a reader keeps in memory.
+    pub header: Vec<u8>,
+    /// The large part, in words that are stored little-endian and addressed by their index.
+    pub body: Vec<u64>,
+    /// Two keys have the same hash. A Bloomier filter then tells the place of the first of them, and
+    /// a reader that does not find its key there must search the index.
+    pub equal_hashes: bool,
+    /// Probability that an absent key within the segment's key range passes: for Bloomier, passes
+    /// also the comparison of the block ordinal with the fences.
+    pub designed_rate: f64,
+}
+
+/// Builds the filter of a segment.
+///
+/// It succeeds for any hashes: none, equal ones, or such as an adversary would choose (the filter is
+/// then larger). Bits per key out of bounds are moved to the nearest bound. Takes 32 bytes per key of
+/// temporary memory for Bloomier and 8 for Bloom.
+///
+/// # Panics
+///
+/// For Bloomier, if `hashes` and `places` differ in length.
+#[must_use]
+pub fn build(input: &Build<'_>) -> Built {
+    match input.spec {
+        FilterSpec::Bloom { bits_per_key } => blocked::build(input, bits_per_key),
+        FilterSpec::Bloomier(bits) => bloomier::build(input, bits),
+    }
+}
+
+/// The resident part of a filter.
+#[derive(Debug)]
+pub struct Filter {
+    family: Family,
+}
+
+#[derive(Debug)]
+enum Family {
+    Bloom(blocked::Blocked),
+    Bloomier(bloomier::Bloomier),
+}
+
+impl Filter {
+    /// Reads a header and checks it against the length of the body, in words.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] if the header does not describe a filter with such a body. The segment is then to
+    /// be read without its filter.
+    pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self, Damaged> {
+        let family = match kind {
+            FilterKind::Bloom => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
+            FilterKind::Bloomier => {
+                Family::Bloomier(bloomier::Bloomier::parse(header, body_words)?)
+            }
+        };
+        Ok(Self { family })
+    }
+
+    /// The first step of a lookup; touches resident memory only.
+    #[inline]
+    #[must_use]
+    pub fn locate(&self, hash: KeyHash) -> Lookup {
+        match &self.family {
+            Family::Bloom(bloom) => bloom.locate(hash),
+            Family::Bloomier(bloomier) => bloomier.locate(hash),
+        }
+    }
+
+    /// The second step of a lookup: `words` are exactly the body words of [`Window::words`], and the
+    /// window is from this filter. Words of another number are answered with [`Answer::Maybe`].
+    #[inline]
+    #[must_use]
+    pub fn answer(&self, window: &Window, words: &[u64]) -> Answer {
+        let range = window.words();
+        if words.len() as u64 != range.end - range.start {
+            return Answer::Maybe;
+        }
+        match &self.family {
+            Family::Bloom(bloom) => bloom.answer(window, words),
+            Family::Bloomier(bloomier) => bloomier.answer(window, words),
+        }
+    }
+
+    /// The kind of filter.
+    #[must_use]
+    pub fn kind(&self) -> FilterKind {
+        match &self.family {
+            Family::Bloom(_) => FilterKind::Bloom,
+            Family::Bloomier(_) => FilterKind::Bloomier,
+        }
+    }
+
+    /// Probability that an absent key passes; see [`Built::designed_rate`]. Calculated at each call,
+    /// in some microseconds.
+    #[must_use]
+    pub fn designed_rate(&self) -> f64 {
+        match &self.family {
+            Family::Bloom(bloom) => bloom.designed_rate(),
+            Family::Bloomier(bloomier) => bloomier.designed_rate(),
+        }
+    }
+
+    /// Bits per key without overhead, fractions included: for Bloomier the mean width of a value, for
+    /// Bloom the bits of the body per key.
+    #[must_use]
+    pub fn r_bits(&self) -> f64 {
+        match &self.family {
+            Family::Bloom(bloom) => bloom.bits_mean(),
+            Family::Bloomier(bloomier) => bloomier.bits_mean(),
+        }
+    }
+
+    /// Whether every answer has the whole ordinal of the block. If not, only the low
+    /// [`Location::block_bits`] bits are known; never true for Bloom.
+    #[must_use]
+    pub fn block_ordinal_complete(&self) -> bool {
+        match &self.family {
+            Family::Bloom(_) => false,
+            Family::Bloomier(bloomier) => bloomier.block_ordinal_complete(),
+        }
+    }
+
+    /// Bytes of memory that this resident part takes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> usize {
+        let heap_bytes = match &self.family {
+            Family::Bloom(_) => 0,
+            Family::Bloomier(bloomier) => bloomier.heap_bytes(),
+        };
+        size_of::<Self>() + heap_bytes
+    }
+
+    /// Number of keys the filter was built from.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        match &self.family {
+            Family::Bloom(bloom) => bloom.key_count(),
+            Family::Bloomier(bloomier) => bloomier.key_count(),
+        }
+    }
+}
+
+/// The header of a filter breaks a rule of its format, which is named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damaged(pub &'static str);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Damaged {}

@@ -1,0 +1,134 @@
+//! What kind of filter a segment gets and how many bits it may spend.
+//!
+//! The policy of the store (which may also choose "none") is decided elsewhere; this module holds the
+//! choice for one segment, after the policy has spoken.
+
+/// The kind of a filter block, stored beside its bytes.
+///
+/// These numbers are written to disk and must not be changed. A reader that meets another number works
+/// without a filter: slower, never wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FilterKind {
+    /// Cache-line-blocked Bloom filter: says "no" or "maybe".
+    Bloom = 1,
+    /// Bumped ribbon that maps a key to its position: says "no" or where.
+    #[doc(alias = "ribbon")]
+    Bloomier = 2,
+}
+
+impl FilterKind {
+    /// The number on disk.
+    #[must_use]
+    pub fn to_u8(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind with this number on disk; `None` for a number this version does not know.
+    #[must_use]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Bloom),
+            2 => Some(Self::Bloomier),
+            _ => None,
+        }
+    }
+}
+
+/// The filter to build for one segment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FilterSpec {
+    /// A blocked Bloom filter.
+    Bloom {
+        /// Bits per key, 1.0 to 64.0; fractions are honoured.
+        bits_per_key: f64,
+    },
+    /// A Bloomier filter.
+    Bloomier(BloomierBits),
+}
+
+/// The width of a Bloomier filter's values, in bits per key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum BloomierBits {
+    /// This many bits per key, 1.0 to 64.0; fractions are honoured on average. Block bits come first,
+    /// then slot bits if all of them fit, then fingerprint bits.
+    BitsPerKey(f64),
+    /// As many as the block ordinal needs, at least 7 (the rest are fingerprint bits).
+    Block,
+    /// As many as block ordinal and slot need, and fingerprint bits so that block and fingerprint
+    /// together are at least 7.
+    Slot,
+}
+
+/// Fewest and most bits per key a filter may have.
+const BITS_MIN: f64 = 1.0;
+const BITS_MAX: f64 = 64.0;
+
+impl FilterSpec {
+    /// Checks that the bits per key are a number within 1.0 to 64.0.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the setting and its bounds.
+    pub fn check(&self) -> Result<(), String> {
+        let bits = match *self {
+            Self::Bloom { bits_per_key } => bits_per_key,
+            Self::Bloomier(BloomierBits::BitsPerKey(bits)) => bits,
+            Self::Bloomier(BloomierBits::Block | BloomierBits::Slot) => return Ok(()),
+        };
+        if (BITS_MIN..=BITS_MAX).contains(&bits) {
+            return Ok(());
+        }
+        Err(format!(
+            "a filter cannot have {bits} bits per key: choose a number from {BITS_MIN:.1} to \
+             {BITS_MAX:.1}, or no filter at all"
+        ))
+    }
+}
+
+/// The nearest allowed number of bits per key; the least one for what is not a number.
+pub(super) fn clamp_bits(bits: f64) -> f64 {
+    if bits.is_nan() {
+        BITS_MIN
+    } else {
+        bits.clamp(BITS_MIN, BITS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_survive_the_disk() {
+        for number in 0..=u8::MAX {
+            let kind = FilterKind::from_u8(number);
+            assert_eq!(kind.is_some(), number == 1 || number == 2);
+            assert!(kind.is_none_or(|kind| kind.to_u8() == number));
+        }
+    }
+
+    #[test]
+    fn bits_are_checked() {
+        fn check(bits: f64, good: bool) {
+            let specs = [
+                FilterSpec::Bloom { bits_per_key: bits },
+                FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)),
+            ];
+            for spec in specs {
+                assert_eq!(spec.check().is_ok(), good, "{spec:?}");
+            }
+            assert!((BITS_MIN..=BITS_MAX).contains(&clamp_bits(bits)));
+        }
+        check(1.0, true);
+        check(64.0, true);
+        check(10.3, true);
+        check(0.99, false);
+        check(64.01, false);
+        check(-1.0, false);
+        check(f64::NAN, false);
+        check(f64::INFINITY, false);
+        assert!(FilterSpec::Bloomier(BloomierBits::Block).check().is_ok());
+        let message = FilterSpec::Bloom { bits_per_key: 0.0 }.check().unwrap_err();
+        assert!(message.contains("from 1.0 to 64.0"), "{message}");
+    }
+}

@@ -1,0 +1,418 @@
+//! The payload of a data block: entries in key order, in groups that can be entered directly.
+//!
+//! Within a group each key stores only what differs from the one before it; the first key of a
+//! group is whole. The offsets of the groups stand at the end, so that a group can be found by
+//! its ordinal (the filter's *slot*) or by binary search. See `docs/format.md`, "Data block".
+
+use std::cmp::Ordering;
+
+use super::cursor::{Cursor, Malformed};
+use super::varint;
+use crate::key::{self, Kind, Sequence};
+
+/// Bytes before the first entry: base sequence, entry count, group count.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// Payloads up to this length have offsets of two bytes, longer ones of four.
+const NARROW_MAX: usize = 0xffff;
+
+/// One entry, as given to a [`Builder`] or decoded from a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) sequence: Sequence,
+    pub(crate) kind: Kind,
+    pub(crate) value: &'a [u8],
+}
+
+/// Makes the payload of one block.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    payload: Vec<u8>,
+    offsets: Vec<u32>,
+    entries: u32,
+    in_group: u32,
+    group_entries_max: u32,
+    base: Sequence,
+    last_key: Vec<u8>,
+}
+
+impl Builder {
+    /// `base` is at most every sequence that will be added.
+    pub(crate) fn new(base: Sequence, group_entries_max: u32) -> Builder {
+        let mut builder = Builder {
+            payload: Vec::new(),
+            offsets: Vec::new(),
+            entries: 0,
+            in_group: 0,
+            group_entries_max,
+            base,
+            last_key: Vec::new(),
+        };
+        builder.clear();
+        builder
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.payload.clear();
+        self.payload.resize(HEADER_BYTES, 0);
+        self.offsets.clear();
+        self.entries = 0;
+        self.in_group = 0;
+        self.last_key.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Ordinal of the group that the next entry goes to.
+    pub(crate) fn next_group(&self) -> u32 {
+        let open = self.in_group > 0 && self.in_group < self.group_entries_max;
+        let groups = u32::try_from(self.offsets.len()).unwrap_or(u32::MAX);
+        if open {
+            groups.saturating_sub(1)
+        } else {
+            groups
+        }
+    }
+
+    /// Length of the payload with this entry added, in bytes; at most a few bytes too high.
+    pub(crate) fn len_with(&self, entry: &Entry<'_>) -> usize {
+        let shared = self.shared_with(entry.key);
+        let groups = self.offsets.len().saturating_add(1);
+        let len = self
+            .payload
+            .len()
+            .saturating_add(20)
+            .saturating_add(entry.key.len().saturating_sub(shared))
+            .saturating_add(entry.value.len());
+        let width = if len.saturating_add(groups.saturating_mul(2)) > NARROW_MAX {
+            4
+        } else {
+            2
+        };
+        len.saturating_add(groups.saturating_mul(width))
+    }
+
+    fn shared_with(&self, key: &[u8]) -> usize {
+        let open = self.in_group > 0 && self.in_group < self.group_entries_max;
+        if open {
+            common_prefix(&self.last_key, key)
+        } else {
+            0
+        }
+    }
+
+    /// Adds the next entry; entries come in the order of [`key::compare`].
+    pub(crate) fn add(&mut self, entry: &Entry<'_>) {
+        let shared = self.shared_with(entry.key);
+        if self.in_group == 0 || self.in_group >= self.group_entries_max {
+            self.offsets
+                .push(u32::try_from(self.payload.len()).unwrap_or(u32::MAX));
+            self.in_group = 0;
+        }
+        let suffix = entry.key.get(shared..).unwrap_or_default();
+        let age = entry.sequence.0.saturating_sub(self.base.0);
+        varint::encode(shared as u64, &mut self.payload);
+        varint::encode(suffix.len() as u64, &mut self.payload);
+        varint::encode(
+            (age << 2) | u64::from(entry.kind.to_u8()),
+            &mut self.payload,
+        );
+        if entry.kind == Kind::Value {
+            varint::encode(entry.value.len() as u64, &mut self.payload);
+        }
+        self.payload.extend_from_slice(suffix);
+        self.payload.extend_from_slice(entry.value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(suffix);
+        self.entries = self.entries.saturating_add(1);
+        self.in_group = self.in_group.saturating_add(1);
+    }
+
+    /// Adds the group offsets and the counts; the payload is complete until [`Builder::clear`].
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        let groups = u32::try_from(self.offsets.len()).unwrap_or(u32::MAX);
+        let narrow_len = self
+            .payload
+            .len()
+            .saturating_add(self.offsets.len().saturating_mul(2));
+        for &offset in &self.offsets {
+            match u16::try_from(offset) {
+                Ok(offset) if narrow_len <= NARROW_MAX => {
+                    self.payload.extend_from_slice(&offset.to_le_bytes());
+                }
+                _ => self.payload.extend_from_slice(&offset.to_le_bytes()),
+            }
+        }
+        let header = [
+            self.base.0.to_le_bytes().as_slice(),
+            &self.entries.to_le_bytes(),
+            &groups.to_le_bytes(),
+        ]
+        .concat();
+        if let Some(space) = self.payload.get_mut(..HEADER_BYTES) {
+            space.copy_from_slice(&header);
+        }
+        &self.payload
+    }
+}
+
+fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(a, b)| a == b).count()
+}
+
+/// Receives key, sequence, kind and the range of the value within the payload.
+pub(crate) type EachEntry<'a> = dyn FnMut(&[u8], Sequence, Kind, (usize, usize)) + 'a;
+
+/// The shape of a payload, checked once; entries are decoded on demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    base: Sequence,
+    entries: u32,
+    groups: u32,
+    /// Where entries end and group offsets begin, in bytes.
+    entries_end: usize,
+    wide: bool,
+}
+
+/// Where a search for the newest visible entry of a key ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// The entry; its value lies at this range of the payload.
+    Entry {
+        kind: Kind,
+        sequence: Sequence,
+        value: (usize, usize),
+    },
+    /// The block ended with an entry of this key that is too new: look in the next block.
+    Beyond,
+    /// The key has no visible entry from here on.
+    Absent,
+}
+
+/// The fixed fields of one entry and where its parts lie in the payload.
+struct RawEntry {
+    shared: usize,
+    suffix: (usize, usize),
+    sequence: Sequence,
+    kind: Kind,
+    value: (usize, usize),
+}
+
+impl Shape {
+    pub(crate) fn parse(payload: &[u8]) -> Result<Shape, Malformed> {
+        let mut cursor = Cursor::new(payload);
+        let base = Sequence(cursor.u64("block.base_sequence")?);
+        let entries = cursor.u32("block.entries")?;
+        let groups = cursor.u32("block.groups")?;
+        let wide = payload.len() > NARROW_MAX;
+        let width: usize = if wide { 4 } else { 2 };
+        let entries_end = (groups as usize)
+            .checked_mul(width)
+            .and_then(|bytes| payload.len().checked_sub(bytes))
+            .filter(|&end| end >= HEADER_BYTES)
+            .ok_or_else(|| cursor.malformed("block.groups: more than fit"))?;
+        if groups == 0 || entries < groups {
+            return Err(cursor.malformed("block.entries: fewer than groups, or none"));
+        }
+        Ok(Shape {
+            base,
+            entries,
+            groups,
+            entries_end,
+            wide,
+        })
+    }
+
+    pub(crate) fn group_count(&self) -> u32 {
+        self.groups
+    }
+
+    pub(crate) fn entry_count(&self) -> u32 {
+        self.entries
+    }
+
+    /// Where the entries of a group lie. Past the last group the range is empty.
+    fn group_range(&self, payload: &[u8], group: u32) -> Result<(usize, usize), Malformed> {
+        let start = self.group_offset(payload, group)?;
+        let end = self.group_offset(payload, group.saturating_add(1))?;
+        if start > end || start < HEADER_BYTES {
+            return Err(damaged("block.group_offsets: not ascending"));
+        }
+        Ok((start, end))
+    }
+
+    fn group_offset(&self, payload: &[u8], group: u32) -> Result<usize, Malformed> {
+        if group >= self.groups {
+            return Ok(self.entries_end);
+        }
+        let width: usize = if self.wide { 4 } else { 2 };
+        let at = (group as usize)
+            .saturating_mul(width)
+            .saturating_add(self.entries_end);
+        let mut cursor = Cursor::new(payload.get(at..).unwrap_or_default());
+        let offset = if self.wide {
+            cursor.u32("block.group_offset")? as usize
+        } else {
+            usize::from(cursor.u16("block.group_offset")?)
+        };
+        if offset > self.entries_end {
+            return Err(damaged("block.group_offset: behind the entries"));
+        }
+        Ok(offset)
+    }
+
+    fn entry_at(&self, payload: &[u8], at: usize, end: usize) -> Result<RawEntry, Malformed> {
+        let mut cursor = Cursor::new(payload.get(at..end).unwrap_or_default());
+        let shared = cursor.varint("entry.shared")?;
+        let suffix_len = cursor.varint("entry.suffix_len")?;
+        let tag = cursor.varint("entry.tag")?;
+        let kind = u8::try_from(tag & 3)
+            .ok()
+            .and_then(Kind::from_u8)
+            .ok_or_else(|| damaged("entry.tag: unknown kind"))?;
+        let value_len = match kind {
+            Kind::Value => cursor.varint("entry.value_len")?,
+            Kind::Tombstone => 0,
+        };
+        let suffix = cursor.bytes("entry.suffix", to_usize(suffix_len))?.len();
+        let suffix_end = at.saturating_add(cursor.position());
+        let value = cursor.bytes("entry.value", to_usize(value_len))?.len();
+        Ok(RawEntry {
+            shared: to_usize(shared),
+            suffix: (suffix_end.saturating_sub(suffix), suffix_end),
+            sequence: self.base.after(tag >> 2),
+            kind,
+            value: (suffix_end, suffix_end.saturating_add(value)),
+        })
+    }
+
+    /// The last group that can hold the first entry at or after `(key, sequence)`.
+    fn group_of(&self, payload: &[u8], key: &[u8], sequence: Sequence) -> Result<u32, Malformed> {
+        let (mut low, mut high) = (0, self.groups);
+        while high.saturating_sub(low) > 1 {
+            let middle = low.midpoint(high);
+            let (start, end) = self.group_range(payload, middle)?;
+            let first = self.entry_at(payload, start, end)?;
+            let first_key = part(payload, first.suffix);
+            match key::compare((first_key, first.sequence), (key, sequence)) {
+                Ordering::Greater => high = middle,
+                Ordering::Less | Ordering::Equal => low = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// Finds the newest entry of `key` that is at most `sequence`.
+    ///
+    /// A given `group` is where the newest entry of the key is if it is here at all (the slot of
+    /// a filter); the search goes beyond that group only along versions of the key.
+    ///
+    /// No key is rebuilt: `matched` counts how many bytes the entry before shares with `key`,
+    /// and the entry's own shared length tells most comparisons.
+    pub(crate) fn search(
+        &self,
+        payload: &[u8],
+        key: &[u8],
+        sequence: Sequence,
+        group: Option<u32>,
+    ) -> Result<Found, Malformed> {
+        let entered_by_slot = group.is_some();
+        let mut group = match group {
+            Some(group) => group,
+            None => self.group_of(payload, key, sequence)?,
+        };
+        let mut equal = false;
+        while group < self.groups {
+            let (mut at, end) = self.group_range(payload, group)?;
+            let mut matched = 0;
+            while at < end {
+                let entry = self.entry_at(payload, at, end)?;
+                at = entry.value.1;
+                match entry.shared.cmp(&matched) {
+                    // It shares less with the key than the entry before, which is smaller.
+                    Ordering::Less => return Ok(Found::Absent),
+                    Ordering::Greater => continue,
+                    Ordering::Equal => {}
+                }
+                let suffix = part(payload, entry.suffix);
+                let rest = key.get(matched..).unwrap_or_default();
+                match suffix.cmp(rest) {
+                    Ordering::Greater => return Ok(Found::Absent),
+                    Ordering::Less => {
+                        equal = false;
+                        matched = matched.saturating_add(common_prefix(suffix, rest));
+                    }
+                    Ordering::Equal if entry.sequence <= sequence => {
+                        return Ok(Found::Entry {
+                            kind: entry.kind,
+                            sequence: entry.sequence,
+                            value: entry.value,
+                        });
+                    }
+                    Ordering::Equal => {
+                        equal = true;
+                        matched = key.len();
+                    }
+                }
+            }
+            if entered_by_slot && !equal {
+                return Ok(Found::Absent);
+            }
+            group = group.saturating_add(1);
+        }
+        Ok(if equal { Found::Beyond } else { Found::Absent })
+    }
+
+    /// Calls `each` with every entry of a group, in order.
+    pub(crate) fn decode_group(
+        &self,
+        payload: &[u8],
+        group: u32,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), Malformed> {
+        let (mut at, end) = self.group_range(payload, group)?;
+        let mut key = Vec::new();
+        while at < end {
+            let entry = self.entry_at(payload, at, end)?;
+            if entry.shared > key.len() {
+                return Err(damaged("entry.shared: longer than the key before"));
+            }
+            key.truncate(entry.shared);
+            key.extend_from_slice(part(payload, entry.suffix));
+            each(&key, entry.sequence, entry.kind, entry.value);
+            at = entry.value.1;
+        }
+        Ok(())
+    }
+
+    /// The group to start at when walking forwards from `(key, sequence)`.
+    pub(crate) fn seek_group(
+        &self,
+        payload: &[u8],
+        key: &[u8],
+        sequence: Sequence,
+    ) -> Result<u32, Malformed> {
+        self.group_of(payload, key, sequence)
+    }
+}
+
+fn part(payload: &[u8], range: (usize, usize)) -> &[u8] {
+    payload.get(range.0..range.1).unwrap_or_default()
+}
+
+fn damaged(what: &str) -> Malformed {
+    Malformed {
+        what: what.to_owned(),
+        at: 0,
+    }
+}
+
+fn to_usize(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

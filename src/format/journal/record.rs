@@ -1,0 +1,146 @@
+//! The header of a journal's record.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Point;
+use crate::format::{Cursor, checksum};
+use crate::key::Sequence;
+
+/// Length of a record's header; its payload follows.
+pub(crate) const RECORD_BYTES: usize = 40;
+
+/// The most operations of one record.
+pub(crate) const MAX_OPERATIONS: u32 = u32::MAX >> 1;
+
+// This value is written to disk and must not be changed.
+const SEAL: u32 = u32::MAX;
+
+const CHECKSUM_BYTES: usize = 4;
+
+/// Offset of the first sequence within the header.
+pub(super) const FIRST_AT: usize = 16;
+
+/// A record's header without its checksums, which depend on where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Operations of the payload; 0 for a record that only carries its watermark.
+    pub(crate) count: u32,
+    /// The sequence of the first operation, or of the next one if there is none.
+    pub(crate) first: Sequence,
+    /// The highest sequence known durable when the record was made: always below `first`.
+    pub(crate) watermark: Sequence,
+    /// The hash of all records before.
+    pub(crate) chain: u64,
+}
+
+impl Record {
+    /// The last record of a journal; its payload is [`seal_payload`]. It is not part of the
+    /// chain, because the journal it names starts before the seal is written.
+    pub(crate) fn seal(point: Point, watermark: Sequence) -> Record {
+        Record {
+            count: SEAL,
+            first: point.next,
+            watermark,
+            chain: point.chain,
+        }
+    }
+
+    pub(crate) fn is_seal(&self) -> bool {
+        self.count == SEAL
+    }
+
+    /// Sequences that the record takes.
+    pub(crate) fn operations(&self) -> u32 {
+        if self.is_seal() { 0 } else { self.count }
+    }
+
+    /// Puts the header of this record, which will stand at `offset` in front of `payload`, at the
+    /// end of `out`. Returns what follows the record, or `None` when the payload is 4 GiB or more.
+    pub(crate) fn encode(
+        &self,
+        identity: u64,
+        offset: u64,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Point> {
+        let len = u32::try_from(payload.len()).ok()?;
+        let payload_sum = checksum::at(identity, offset, &[payload]);
+        let at = out.len();
+        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        out.extend_from_slice(&payload_sum.to_le_bytes());
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.first.0.to_le_bytes());
+        out.extend_from_slice(&self.watermark.0.to_le_bytes());
+        out.extend_from_slice(&self.chain.to_le_bytes());
+        let header = out.get_mut(at..)?;
+        let (own, covered) = header.split_first_chunk_mut::<CHECKSUM_BYTES>()?;
+        *own = checksum::at(identity, offset, &[covered]).to_le_bytes();
+        Some(self.after(header))
+    }
+
+    /// Where the journal stands behind this record.
+    pub(super) fn after(&self, header: &[u8]) -> Point {
+        let next = self.first.after(u64::from(self.operations()));
+        if self.is_seal() {
+            return Point {
+                next,
+                chain: self.chain,
+            };
+        }
+        Point {
+            next,
+            chain: xxh3_64_with_seed(header, self.chain),
+        }
+    }
+
+    fn is_possible(&self, payload_len: u32) -> bool {
+        let content = match self.count {
+            SEAL => payload_len == 8,
+            0 => payload_len == 0,
+            // An operation takes a byte at least: that bounds the sequences within a file.
+            count => count <= MAX_OPERATIONS && count <= payload_len,
+        };
+        content
+            && self.watermark < self.first
+            && self.first.after(u64::from(self.operations())) <= Sequence::MAX
+    }
+}
+
+/// The payload of a seal: which journal follows.
+pub(crate) fn seal_payload(next_id: u64) -> [u8; 8] {
+    next_id.to_le_bytes()
+}
+
+/// The journal that a seal names.
+pub(crate) fn sealed_by(payload: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*payload.first_chunk()?))
+}
+
+/// A record's header whose checksum is right.
+pub(super) struct Intact {
+    pub(super) record: Record,
+    pub(super) payload_len: u32,
+    pub(super) payload_checksum: u32,
+}
+
+pub(super) fn decode(header: &[u8], identity: u64, offset: usize) -> Option<Intact> {
+    let mut cursor = Cursor::new(header);
+    let sum = cursor.u32("record.checksum").ok()?;
+    let payload_checksum = cursor.u32("record.payload_checksum").ok()?;
+    let payload_len = cursor.u32("record.payload_len").ok()?;
+    let record = Record {
+        count: cursor.u32("record.count").ok()?,
+        first: Sequence(cursor.u64("record.first").ok()?),
+        watermark: Sequence(cursor.u64("record.watermark").ok()?),
+        chain: cursor.u64("record.chain").ok()?,
+    };
+    cursor.end("record").ok()?;
+    let intact = record.is_possible(payload_len)
+        && sum == checksum::at(identity, offset as u64, &[header.get(CHECKSUM_BYTES..)?]);
+    intact.then_some(Intact {
+        record,
+        payload_len,
+        payload_checksum,
+    })
+}

@@ -1,0 +1,245 @@
+//! What the bytes of a journal are, and what damaged ones are.
+
+use std::ops::Range;
+
+use super::*;
+
+const HEADER: FileHeader = FileHeader {
+    id: 9,
+    store_id: 0xfeed,
+    previous: 8,
+    start: Point {
+        next: Sequence(100),
+        chain: 5,
+    },
+    boot_id: 3,
+};
+
+fn push(bytes: &mut Vec<u8>, record: Record, payload: &[u8]) -> Point {
+    let offset = bytes.len() as u64;
+    let point = record
+        .encode(HEADER.identity(), offset, payload, bytes)
+        .unwrap();
+    bytes.extend_from_slice(payload);
+    point
+}
+
+fn record(count: u32, at: Point, watermark: u64) -> Record {
+    Record {
+        count,
+        first: at.next,
+        watermark: Sequence(watermark),
+        chain: at.chain,
+    }
+}
+
+/// Three records of one operation each; the last knows the first durable.
+fn sample() -> (Vec<u8>, [usize; 3]) {
+    let mut bytes = HEADER.encode();
+    let mut point = HEADER.start;
+    let mut starts = [0; 3];
+    for (start, watermark) in starts.iter_mut().zip([0, 0, 100]) {
+        *start = bytes.len();
+        point = push(&mut bytes, record(1, point, watermark), &[0xab; 600]);
+    }
+    (bytes, starts)
+}
+
+/// The bytes that `docs/format.md` explains.
+#[test]
+fn bytes_do_not_change() {
+    let mut bytes = HEADER.encode();
+    let point = push(&mut bytes, record(2, HEADER.start, 98), b"criba-kv");
+    push(
+        &mut bytes,
+        Record::seal(point, Sequence(98)),
+        &seal_payload(10),
+    );
+    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let rows: Vec<String> = hex.chunks(16).map(|row| row.join(" ")).collect();
+    assert_eq!(
+        rows,
+        [
+            "63 72 69 62 61 6a 6e 6c 01 00 00 00 9f c3 0b 0a",
+            "09 00 00 00 00 00 00 00 08 00 00 00 00 00 00 00",
+            "64 00 00 00 00 00 00 00 05 00 00 00 00 00 00 00",
+            "ed fe 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+            "03 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+            "21 65 ac 78 4a 48 a0 53 08 00 00 00 02 00 00 00",
+            "64 00 00 00 00 00 00 00 62 00 00 00 00 00 00 00",
+            "05 00 00 00 00 00 00 00 63 72 69 62 61 2d 6b 76",
+            "02 3a 03 7f 47 4e 3e 33 08 00 00 00 ff ff ff ff",
+            "66 00 00 00 00 00 00 00 62 00 00 00 00 00 00 00",
+            "1c 40 b2 d3 89 cd 09 9a 0a 00 00 00 00 00 00 00",
+        ]
+    );
+}
+
+#[test]
+fn headers_come_back_or_are_refused() {
+    let bytes = HEADER.encode();
+    assert_eq!(bytes.len(), HEADER_BYTES);
+    assert_eq!(header::decode(&bytes, 9), Ok(HEADER));
+    for bit in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            matches!(header::decode(&changed, 9), Err(BadHeader::Damaged(_))),
+            "bit {bit}"
+        );
+    }
+    assert!(header::decode(&bytes, 10).is_err());
+    for unborn in [&bytes[..0], &bytes[..79], &[0; 80][..]] {
+        assert_eq!(header::decode(unborn, 9), Err(BadHeader::Unborn));
+    }
+    assert!(matches!(
+        header::decode(&[0; 81], 9),
+        Err(BadHeader::Damaged(_))
+    ));
+}
+
+#[test]
+fn steps_say_what_is_wrong() {
+    let (bytes, [first, second, third]) = sample();
+    let journal = Journal::new(&bytes, 9).unwrap();
+    let Step::Record {
+        record,
+        payload,
+        end,
+        after,
+    } = journal.step(first)
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (record.first, payload.len(), end),
+        (Sequence(100), 600, second)
+    );
+    assert_eq!(journal.step(second).record().unwrap().chain, after.chain);
+    assert_eq!(journal.step(bytes.len()), Step::End);
+    assert_eq!(journal.step(third + 1), Step::BadHeader);
+
+    let step = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = bytes.clone();
+        change(&mut bytes);
+        format!("{:?}", Journal::new(&bytes, 9).unwrap().step(third))
+    };
+    assert_eq!(step(&|bytes| bytes.truncate(third + 39)), "Short");
+    assert!(step(&|bytes| bytes.truncate(third + 40)).starts_with("Cut("));
+    assert!(step(&|bytes| bytes[third + 40] ^= 1).starts_with("BadPayload("));
+    assert_eq!(step(&|bytes| bytes[third + 39] ^= 1), "BadHeader");
+    assert_eq!(step(&|bytes| bytes[third..].fill(0)), "End");
+}
+
+#[test]
+fn impossible_records_are_not_intact() {
+    let at = HEADER.start;
+    let beyond = Point {
+        next: Sequence::MAX,
+        chain: 5,
+    };
+    for (record, len) in [
+        (record(0, at, 0), 1),
+        (record(3, at, 0), 2),
+        (record(MAX_OPERATIONS + 1, at, 0), 2),
+        (record(1, at, 100), 1),
+        (record(1, beyond, 0), 1),
+        (Record::seal(at, Sequence(0)), 7),
+    ] {
+        let mut bytes = HEADER.encode();
+        push(&mut bytes, record, &vec![1; len]);
+        let journal = Journal::new(&bytes, 9).unwrap();
+        assert_eq!(journal.step(HEADER_BYTES), Step::BadHeader, "{record:?}");
+    }
+}
+
+#[test]
+fn a_seal_names_the_next_and_leaves_the_chain() {
+    let mut bytes = HEADER.encode();
+    let point = push(
+        &mut bytes,
+        Record::seal(HEADER.start, Sequence(7)),
+        &seal_payload(12),
+    );
+    assert_eq!(point, HEADER.start);
+    let journal = Journal::new(&bytes, 9).unwrap();
+    let Step::Record {
+        record, payload, ..
+    } = journal.step(HEADER_BYTES)
+    else {
+        panic!()
+    };
+    assert!(record.is_seal());
+    assert_eq!((record.operations(), sealed_by(payload)), (0, Some(12)));
+    assert_eq!(record.watermark, Sequence(7));
+}
+
+#[test]
+fn strays_are_found_at_any_offset() {
+    let (mut bytes, [_, second, third]) = sample();
+    bytes[second + 30] ^= 1;
+    let journal = Journal::new(&bytes, 9).unwrap();
+    let next = Sequence(101);
+    let expected = Strays {
+        at: third,
+        watermark: Sequence(100),
+        watermark_at: third,
+    };
+    assert_eq!(journal.strays(second + 1, next), Some(expected));
+    assert_eq!(journal.strays(third, next), Some(expected));
+    assert_eq!(journal.strays(third + 1, next), None);
+    assert_eq!(
+        journal.strays(second, Sequence(103)),
+        None,
+        "an earlier sequence"
+    );
+    // A cut payload does not matter, a cut header does.
+    let cut = Journal::new(&bytes[..third + 40], 9).unwrap();
+    assert_eq!(cut.strays(second + 1, next), Some(expected));
+    let cut = Journal::new(&bytes[..third + 39], 9).unwrap();
+    assert_eq!(cut.strays(second + 1, next), None);
+    // The same bytes in another journal are nothing.
+    let mut other = FileHeader {
+        store_id: 1,
+        ..HEADER
+    }
+    .encode();
+    other.extend_from_slice(&bytes[HEADER_BYTES..]);
+    assert_eq!(
+        Journal::new(&other, 9).unwrap().strays(HEADER_BYTES, next),
+        None
+    );
+}
+
+#[test]
+fn zero_sectors_are_whole() {
+    let mut bytes = HEADER.encode();
+    bytes.resize(5000, 1);
+    bytes[600..1023].fill(0);
+    let zero = |bytes: &[u8], range: Range<usize>| {
+        Journal::new(bytes, 9)
+            .unwrap()
+            .has_zero_sector(range.start, range.end)
+    };
+    assert!(!zero(&bytes, 80..5000), "not at a sector's bounds");
+    bytes[512..1024].fill(0);
+    assert!(zero(&bytes, 80..5000));
+    assert!(zero(&bytes, 512..1024));
+    assert!(!zero(&bytes, 513..5000), "it begins before");
+    assert!(!zero(&bytes, 80..1023), "it ends behind");
+    bytes[4096..].fill(0);
+    assert!(zero(&bytes, 4096..4100 + 508));
+    assert!(!zero(&bytes, 1025..4600), "it ends behind");
+    assert!(
+        zero(&bytes[..4600], 1025..4600),
+        "a page cut by the end of the file"
+    );
+    assert!(zero(&bytes[..4097], 4096..4097));
+    assert!(!zero(&bytes[..4097], 4097..4097));
+    assert!(!zero(&bytes[..4600], 4097..4600), "it begins before");
+    bytes[4096] = 1;
+    assert!(
+        !zero(&bytes[..4700], 1025..4700),
+        "a sector cut inside a page"
+    );
+}

@@ -1,0 +1,299 @@
+//! The manifest: a header, then edits, each checksummed and counted.
+//! See `docs/format.md`, "Manifest".
+
+use super::checksum;
+use super::cursor::{Cursor, Malformed};
+use super::varint;
+use crate::key::Sequence;
+
+const MAGIC: &[u8; 8] = b"cribaman";
+const VERSION: u16 = 1;
+
+/// Length of the file header in bytes.
+pub(crate) const HEADER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 4;
+
+/// Length of what stands before the payload of an edit, in bytes.
+pub(crate) const EDIT_HEADER_BYTES: usize = 4 + 4 + 8;
+
+/// Least bytes of an encoded segment: five numbers of eight bytes, level, checksum, two keys.
+const SEGMENT_BYTES_MIN: usize = 4 * 8 + 4 + 4 + 2;
+
+/// The head of a manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) manifest_id: u64,
+    pub(crate) store_id: u128,
+    /// The secret with which keys are hashed, so that nobody can prepare keys that collide.
+    pub(crate) hash_seed: u64,
+}
+
+/// A segment as the manifest knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentMeta {
+    pub(crate) id: u64,
+    pub(crate) level: u32,
+    /// Segments of one level with the same run do not overlap; a higher run is newer.
+    pub(crate) run: u64,
+    pub(crate) file_len: u64,
+    pub(crate) footer_sum: u32,
+    /// Sequence of the newest entry.
+    pub(crate) sequence_max: Sequence,
+    pub(crate) first_key: Vec<u8>,
+    pub(crate) last_key: Vec<u8>,
+}
+
+/// Which journals are still needed: from this one on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct JournalFloor {
+    pub(crate) id: u64,
+    /// Where this journal begins: the sequence after the last one in a segment, and the chain.
+    pub(crate) next: Sequence,
+    pub(crate) chain: u64,
+}
+
+/// A change of what is live. The first edit of a manifest is the whole state.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Edit {
+    pub(crate) added: Vec<SegmentMeta>,
+    pub(crate) removed: Vec<u64>,
+    pub(crate) floor: Option<JournalFloor>,
+    /// File numbers from here on are free ...
+    pub(crate) next_file: u64,
+    /// ... and below here they are the store's: a file with such a number that is not live is
+    /// dead.
+    pub(crate) reserved_end: u64,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 6]);
+        bytes.extend_from_slice(&self.manifest_id.to_le_bytes());
+        bytes.extend_from_slice(&self.store_id.to_le_bytes());
+        bytes.extend_from_slice(&self.hash_seed.to_le_bytes());
+        let sum = checksum::at(self.manifest_id, 0, &[&bytes]);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8], manifest_id: u64) -> Result<Header, Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.bytes("manifest.magic", MAGIC.len())? != MAGIC {
+            return Err(cursor.malformed("manifest: not written by criba"));
+        }
+        let version = cursor.u16("manifest.version")?;
+        if version != VERSION {
+            return Err(cursor.malformed(format!(
+                "manifest: format version {version}; a newer version of criba wrote it"
+            )));
+        }
+        cursor.zeros("manifest.reserved", 6)?;
+        let header = Header {
+            manifest_id: cursor.u64("manifest.id")?,
+            store_id: cursor.u128("manifest.store_id")?,
+            hash_seed: cursor.u64("manifest.hash_seed")?,
+        };
+        let summed = bytes.get(..cursor.position()).unwrap_or_default();
+        let sum = cursor.u32("manifest.checksum")?;
+        if checksum::at(manifest_id, 0, &[summed]) != sum || header.manifest_id != manifest_id {
+            return Err(Malformed {
+                what: "manifest header: its checksum does not match".into(),
+                at: 0,
+            });
+        }
+        Ok(header)
+    }
+}
+
+impl Edit {
+    /// The record of this edit, the `ordinal`-th of the manifest, for this offset in the file.
+    pub(crate) fn encode(&self, manifest_id: u64, ordinal: u64, offset: u64) -> Vec<u8> {
+        let payload = self.payload();
+        let len = u32::try_from(payload.len())
+            .unwrap_or(u32::MAX)
+            .to_le_bytes();
+        let ordinal = ordinal.to_le_bytes();
+        let sum = checksum::at(manifest_id, offset, &[&len, &ordinal, &payload]);
+        [&sum.to_le_bytes()[..], &len, &ordinal, &payload].concat()
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.next_file.to_le_bytes());
+        out.extend_from_slice(&self.reserved_end.to_le_bytes());
+        match &self.floor {
+            None => out.push(0),
+            Some(floor) => {
+                out.push(1);
+                for number in [floor.id, floor.next.0, floor.chain] {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+            }
+        }
+        varint::encode(self.removed.len() as u64, &mut out);
+        for id in &self.removed {
+            out.extend_from_slice(&id.to_le_bytes());
+        }
+        varint::encode(self.added.len() as u64, &mut out);
+        for segment in &self.added {
+            segment.encode(&mut out);
+        }
+        out
+    }
+
+    /// The edit at the start of `bytes` and the length of its record.
+    ///
+    /// # Errors
+    ///
+    /// When it is cut off or damaged, which at the end of a manifest is what a crash leaves.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        manifest_id: u64,
+        ordinal: u64,
+        offset: u64,
+    ) -> Result<(Edit, usize), Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        let sum = cursor.u32("edit.checksum")?;
+        let len = cursor.u32("edit.length")?;
+        let number = cursor.u64("edit.ordinal")?;
+        let payload = cursor.bytes("edit.payload", len as usize)?;
+        let parts: [&[u8]; 3] = [&len.to_le_bytes(), &number.to_le_bytes(), payload];
+        if checksum::at(manifest_id, offset, &parts) != sum {
+            return Err(Malformed {
+                what: "edit: its checksum does not match".into(),
+                at: 0,
+            });
+        }
+        if number != ordinal {
+            return Err(Malformed {
+                what: format!("edit {number} stands where edit {ordinal} belongs"),
+                at: 0,
+            });
+        }
+        Ok((Edit::decode_payload(payload)?, cursor.position()))
+    }
+
+    fn decode_payload(payload: &[u8]) -> Result<Edit, Malformed> {
+        let mut cursor = Cursor::new(payload);
+        let mut edit = Edit {
+            next_file: cursor.u64("edit.next_file")?,
+            reserved_end: cursor.u64("edit.reserved_end")?,
+            ..Edit::default()
+        };
+        edit.floor = match cursor.u8("edit.has_floor")? {
+            0 => None,
+            1 => Some(JournalFloor {
+                id: cursor.u64("edit.floor_id")?,
+                next: Sequence(cursor.u64("edit.floor_next")?),
+                chain: cursor.u64("edit.floor_chain")?,
+            }),
+            _ => return Err(cursor.malformed("edit.has_floor: neither 0 nor 1")),
+        };
+        for _ in 0..cursor.count("edit.removed", 8)? {
+            edit.removed.push(cursor.u64("edit.removed_id")?);
+        }
+        for _ in 0..cursor.count("edit.added", SEGMENT_BYTES_MIN)? {
+            edit.added.push(SegmentMeta::decode(&mut cursor)?);
+        }
+        cursor.end("edit")?;
+        Ok(edit)
+    }
+}
+
+impl SegmentMeta {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.id, self.run, self.file_len, self.sequence_max.0] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.level.to_le_bytes());
+        out.extend_from_slice(&self.footer_sum.to_le_bytes());
+        for key in [&self.first_key, &self.last_key] {
+            varint::encode(key.len() as u64, out);
+            out.extend_from_slice(key);
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<SegmentMeta, Malformed> {
+        let meta = SegmentMeta {
+            id: cursor.u64("segment.id")?,
+            run: cursor.u64("segment.run")?,
+            file_len: cursor.u64("segment.file_len")?,
+            sequence_max: Sequence(cursor.u64("segment.sequence_max")?),
+            level: cursor.u32("segment.level")?,
+            footer_sum: cursor.u32("segment.footer_sum")?,
+            first_key: cursor.prefixed("segment.first_key")?.to_vec(),
+            last_key: cursor.prefixed("segment.last_key")?.to_vec(),
+        };
+        if meta.first_key > meta.last_key {
+            return Err(cursor.malformed("segment: its key range is reversed"));
+        }
+        Ok(meta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Edit {
+        let segment = SegmentMeta {
+            id: 12,
+            level: 0,
+            run: 3,
+            file_len: 8192,
+            footer_sum: 99,
+            sequence_max: Sequence(1000),
+            first_key: b"a".to_vec(),
+            last_key: b"zebra".to_vec(),
+        };
+        Edit {
+            added: vec![segment.clone(), SegmentMeta { id: 13, ..segment }],
+            removed: vec![4, 5],
+            floor: Some(JournalFloor {
+                id: 14,
+                next: Sequence(1001),
+                chain: 77,
+            }),
+            next_file: 15,
+            reserved_end: 40,
+        }
+    }
+
+    #[test]
+    fn edits_round_trip_and_every_flip_and_cut_is_seen() {
+        let edit = sample();
+        let bytes = edit.encode(7, 3, 500);
+        assert_eq!(Edit::decode(&bytes, 7, 3, 500), Ok((edit, bytes.len())));
+        assert!(Edit::decode(&bytes, 8, 3, 500).is_err());
+        assert!(Edit::decode(&bytes, 7, 4, 500).is_err());
+        assert!(Edit::decode(&bytes, 7, 3, 501).is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Edit::decode(&damaged, 7, 3, 500).is_err(), "bit {bit}");
+        }
+        for len in 0..bytes.len() {
+            assert!(Edit::decode(&bytes[..len], 7, 3, 500).is_err());
+        }
+    }
+
+    #[test]
+    fn header_round_trip_and_damage() {
+        let header = Header {
+            manifest_id: 7,
+            store_id: 5,
+            hash_seed: 6,
+        };
+        let bytes = header.encode();
+        assert_eq!(bytes.len(), HEADER_BYTES);
+        assert_eq!(Header::decode(&bytes, 7), Ok(header));
+        assert!(Header::decode(&bytes, 8).is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&damaged, 7).is_err(), "bit {bit}");
+        }
+    }
+}

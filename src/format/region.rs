@@ -1,0 +1,256 @@
+//! The frame of every region of a segment: payload, zero padding, trailer with a checksum.
+//!
+//! The trailer stands last, so that a region can be written in one pass, and is the same for
+//! data blocks, filter headers, indexes and properties. See `docs/format.md`, "Regions".
+
+use super::checksum;
+use super::cursor::{Cursor, Malformed};
+
+/// Bytes behind the payload of every region.
+pub(crate) const TRAILER_BYTES: usize = 16;
+
+const VERSION: u8 = 1;
+
+/// What a region holds. These numbers are written to disk and must not be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RegionKind {
+    Data = 1,
+    FilterHeader = 2,
+    Index = 3,
+    Properties = 4,
+}
+
+impl RegionKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RegionKind::Data => "data block",
+            RegionKind::FilterHeader => "filter header",
+            RegionKind::Index => "index",
+            RegionKind::Properties => "properties",
+        }
+    }
+}
+
+/// How a payload is stored. These numbers are written to disk and must not be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Codec {
+    Plain = 0,
+    Zstd = 1,
+}
+
+/// Where a region lies, which its checksum covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Identity of the file: see [`file_identity`].
+    pub(crate) file: u64,
+    /// Offset of the region in the file, in bytes.
+    pub(crate) offset: u64,
+}
+
+/// What seeds the checksums of a file, so that a region of another file or store is refused.
+pub(crate) fn file_identity(store_id: u128, file_id: u64) -> u64 {
+    let [low, high] = halves(store_id);
+    (low ^ high).wrapping_add(file_id)
+}
+
+fn halves(id: u128) -> [u64; 2] {
+    let bytes = id.to_le_bytes();
+    let mut low = [0; 8];
+    let mut high = [0; 8];
+    for (index, &byte) in bytes.iter().enumerate() {
+        let half = if index < 8 { &mut low } else { &mut high };
+        if let Some(slot) = half.get_mut(index & 7) {
+            *slot = byte;
+        }
+    }
+    [u64::from_le_bytes(low), u64::from_le_bytes(high)]
+}
+
+/// Appends padding and trailer to a region whose stored payload is already in `out` from `start`.
+/// `plain_len` is the length of the payload before compression; the whole is padded to a multiple
+/// of `align` bytes. Returns the region's checksum.
+pub(crate) fn finish(
+    out: &mut Vec<u8>,
+    start: usize,
+    kind: RegionKind,
+    stored: Stored,
+    place: Place,
+) -> u32 {
+    let payload_len = out.len().saturating_sub(start);
+    let unpadded = payload_len.saturating_add(TRAILER_BYTES);
+    let padded = unpadded
+        .checked_next_multiple_of(stored.align.max(1))
+        .unwrap_or(unpadded);
+    out.resize(
+        start.saturating_add(padded).saturating_sub(TRAILER_BYTES),
+        0,
+    );
+    out.extend_from_slice(&u32_of(payload_len).to_le_bytes());
+    out.extend_from_slice(&u32_of(stored.plain_len).to_le_bytes());
+    out.extend_from_slice(&[kind as u8, stored.codec as u8, VERSION, 0]);
+    let sum = checksum::at(
+        place.file,
+        place.offset,
+        &[out.get(start..).unwrap_or_default()],
+    );
+    out.extend_from_slice(&sum.to_le_bytes());
+    sum
+}
+
+/// How a payload was stored by the caller of [`finish`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub(crate) codec: Codec,
+    /// Length before compression, in bytes; below 4 GiB.
+    pub(crate) plain_len: usize,
+    /// The region is padded to a multiple of this, in bytes.
+    pub(crate) align: usize,
+}
+
+impl Stored {
+    pub(crate) fn plain(len: usize) -> Stored {
+        Stored {
+            codec: Codec::Plain,
+            plain_len: len,
+            align: 1,
+        }
+    }
+}
+
+/// Region payloads are bounded far below 4 GiB by the limits on keys, values and segments.
+fn u32_of(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// A region whose checksum holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Region {
+    /// Bytes of payload as stored, from the start of the region.
+    pub(crate) payload_len: usize,
+    pub(crate) plain_len: usize,
+    pub(crate) codec: Codec,
+    pub(crate) checksum: u32,
+}
+
+/// Checks a whole stored region.
+///
+/// # Errors
+///
+/// When its checksum, kind, version or lengths are wrong.
+pub(crate) fn open(bytes: &[u8], kind: RegionKind, place: Place) -> Result<Region, Malformed> {
+    let name = kind.name();
+    let malformed = |what: &str| Malformed {
+        what: format!("{name}: {what}"),
+        at: 0,
+    };
+    let body_len = bytes
+        .len()
+        .checked_sub(TRAILER_BYTES)
+        .ok_or_else(|| malformed("shorter than its trailer"))?;
+    let mut trailer = Cursor::new(bytes.get(body_len..).unwrap_or_default());
+    let payload_len = trailer.u32("payload length")? as usize;
+    let plain_len = trailer.u32("plain length")? as usize;
+    let tag = trailer.u8("kind")?;
+    let codec = trailer.u8("codec")?;
+    let version = trailer.u8("version")?;
+    trailer.zeros("reserved", 1)?;
+    let summed = bytes.len().saturating_sub(4);
+    let checksum = trailer.u32("checksum")?;
+    if checksum::at(
+        place.file,
+        place.offset,
+        &[bytes.get(..summed).unwrap_or_default()],
+    ) != checksum
+    {
+        return Err(malformed("its checksum does not match"));
+    }
+    if tag != kind as u8 {
+        return Err(malformed("another kind of region stands in its place"));
+    }
+    if version != VERSION {
+        return Err(malformed(
+            "written by a newer version of criba; open it with that one",
+        ));
+    }
+    let codec = match codec {
+        0 => Codec::Plain,
+        1 => Codec::Zstd,
+        _ => {
+            return Err(malformed(
+                "unknown compression; a newer version of criba wrote it",
+            ));
+        }
+    };
+    let padding = bytes
+        .get(payload_len..body_len)
+        .ok_or_else(|| malformed("payload too long"))?;
+    if padding.iter().any(|&byte| byte != 0) {
+        return Err(malformed("padding is not zero"));
+    }
+    if codec == Codec::Plain && plain_len != payload_len {
+        return Err(malformed("its two lengths differ"));
+    }
+    Ok(Region {
+        payload_len,
+        plain_len,
+        codec,
+        checksum,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place {
+        file: 7,
+        offset: 4096,
+    };
+
+    fn sample() -> Vec<u8> {
+        let mut bytes = b"payload".to_vec();
+        let stored = Stored {
+            codec: Codec::Plain,
+            plain_len: 7,
+            align: 64,
+        };
+        finish(&mut bytes, 0, RegionKind::Index, stored, PLACE);
+        bytes
+    }
+
+    #[test]
+    fn round_trip_fills_the_alignment() {
+        let bytes = sample();
+        assert_eq!(bytes.len(), 64);
+        let region = open(&bytes, RegionKind::Index, PLACE).unwrap();
+        assert_eq!((region.payload_len, region.plain_len), (7, 7));
+        assert_eq!(&bytes[..region.payload_len], b"payload");
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_seen() {
+        let bytes = sample();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                open(&damaged, RegionKind::Index, PLACE).is_err(),
+                "bit {bit}"
+            );
+        }
+        for len in 0..bytes.len() {
+            assert!(
+                open(&bytes[..len], RegionKind::Index, PLACE).is_err(),
+                "length {len}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_region_of_another_place_is_refused() {
+        let bytes = sample();
+        assert!(open(&bytes, RegionKind::Data, PLACE).is_err());
+        assert!(open(&bytes, RegionKind::Index, Place { file: 8, ..PLACE }).is_err());
+        assert!(open(&bytes, RegionKind::Index, Place { offset: 0, ..PLACE }).is_err());
+    }
+}

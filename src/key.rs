@@ -1,0 +1,82 @@
+//! Keys inside the store: user key ascending, then newest first.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Longest key, in bytes. The empty key is a key.
+pub const MAX_KEY_BYTES: usize = 65_535;
+
+/// Longest value, in bytes: 1 GiB.
+pub const MAX_VALUE_BYTES: usize = 1 << 30;
+
+/// The number of a write. Every operation of every batch gets the next one, without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct Sequence(pub(crate) u64);
+
+impl Sequence {
+    /// Above every real sequence: six bits remain for what a later format may want to pack.
+    pub(crate) const MAX: Sequence = Sequence((1 << 58) - 1);
+
+    /// The sequence `count` writes later.
+    pub(crate) fn after(self, count: u64) -> Sequence {
+        Sequence(self.0.saturating_add(count))
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What an entry does to its key.
+///
+/// These numbers are written to disk and must not be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Kind {
+    /// The key was deleted: older entries of it are hidden.
+    Tombstone = 0,
+    /// The key has a value.
+    Value = 1,
+}
+
+impl Kind {
+    pub(crate) fn to_u8(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn from_u8(byte: u8) -> Option<Kind> {
+        match byte {
+            0 => Some(Kind::Tombstone),
+            1 => Some(Kind::Value),
+            _ => None,
+        }
+    }
+}
+
+/// The order of entries: user key ascending, then sequence descending (newest first).
+pub(crate) fn compare(left: (&[u8], Sequence), right: (&[u8], Sequence)) -> Ordering {
+    left.0.cmp(right.0).then(right.1.cmp(&left.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_first_within_a_key() {
+        let entry = |key: &'static str, sequence| (key.as_bytes(), Sequence(sequence));
+        assert_eq!(compare(entry("a", 1), entry("b", 9)), Ordering::Less);
+        assert_eq!(compare(entry("a", 9), entry("a", 1)), Ordering::Less);
+        assert_eq!(compare(entry("a", 1), entry("a", 1)), Ordering::Equal);
+        assert_eq!(compare(entry("", 1), entry("a", 1)), Ordering::Less);
+    }
+
+    #[test]
+    fn kinds_survive_their_byte() {
+        for kind in [Kind::Tombstone, Kind::Value] {
+            assert_eq!(Kind::from_u8(kind.to_u8()), Some(kind));
+        }
+        assert_eq!(Kind::from_u8(2), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! criba (Spanish: sieve) is an embedded, ordered, crash-safe key-value store: a log-structured
+//! merge tree whose segment files carry their own filter.
+//!
+//! Before it reads a data block it asks the segment whether the key can be there, and, with a
+//! Bloomier filter, *where*. A lookup of a key that is there costs one read of the disk, of a key
+//! that is not there none.
+//!
+//! Start with [`Db`]. `docs/architecture.md` of the repository is the map of the code,
+//! `docs/format.md` specifies every byte on disk.
+
+// A module may name only modules above it in this list; `tests/it/tidy.rs` sees to it.
+
+// Words that everything uses.
+mod error;
+
+mod slice;
+
+mod key;
+
+// Approximate sets and static maps: hashes in, words out.
+pub mod filter;
+
+// Bytes on disk, both ways: pure functions over slices.
+mod format;
+
+// The only code that touches files.
+pub mod storage;
+
+mod options;
+
+// What every sorted source of entries looks like.
+mod cursor;
+
+// Sources of entries, and what keeps them in memory.
+mod memtable;
+
+mod cache;
+
+mod segment;
+
+// What is durable: writes not yet in a segment, and which segments are live.
+mod journal;
+
+mod version;
+
+mod manifest;
+
+mod merge;
+
+// The store as its users see it.
+mod db;
+
+pub use db::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
+pub use db::stats::{
+    CacheStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport, RunStats, StallStats,
+    Stats, TornTail,
+};
+pub use db::{Batch, Builder, Db, Iter, Snapshot};
+pub use error::{Corruption, Error, Result};
+pub use filter::BloomierBits;
+pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+pub use options::{Access, Compression, Create, Durability, FilterPolicy, FilterResidency};
+pub use segment::{BlockInfo, FilterStats, Inspection, RegionInfo, SegmentStats};
+pub use slice::Slice;
+pub use storage::Io;

@@ -1,0 +1,425 @@
+//! The durable list of edits that leads to the live version, and `CURRENT`, which names it.
+//!
+//! Invariants:
+//! 1. An edit is durable before what it says is relied on: before a file that it adds is the only
+//!    home of an entry, and before a file that it removes is deleted.
+//! 2. `CURRENT` names a manifest that is durable, its name included.
+//! 3. A file number is below `reserved_end` of the live manifest before a file has it; so a file
+//!    with such a number that is not live is dead, and any other is not ours.
+//! 4. A manifest is only ever appended to by the session that created it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::current::{self, Current};
+pub(crate) use crate::format::manifest::JournalFloor;
+use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header, SegmentMeta};
+use crate::storage::{AppendFile, ReadCause, Storage};
+
+/// The file that names the live manifest.
+pub(crate) const CURRENT: &str = "CURRENT";
+/// Its next content, until it is renamed.
+pub(crate) const CURRENT_NEXT: &str = "CURRENT.next";
+
+const PREFIX: &str = "MANIFEST-";
+
+/// File numbers reserved at a time.
+const RESERVE: u64 = 64;
+/// The least number of reserved file numbers left; a new manifest needs one of them.
+const RESERVE_LEAST: u64 = 8;
+
+/// A manifest that has grown past this many bytes, and past twice its first edit, is replaced.
+const REPLACE_BYTES: u64 = 1 << 20;
+
+pub(crate) fn file_name(id: u64) -> String {
+    format!("{PREFIX}{id:06}")
+}
+
+pub(crate) fn parse_name(name: &str) -> Option<u64> {
+    let id = name.strip_prefix(PREFIX)?.parse().ok()?;
+    (file_name(id) == name).then_some(id)
+}
+
+/// What the edits add up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) segments: BTreeMap<u64, SegmentMeta>,
+    pub(crate) floor: Option<JournalFloor>,
+    pub(crate) next_file: u64,
+    pub(crate) reserved_end: u64,
+}
+
+impl State {
+    fn apply(&mut self, edit: &Edit) -> Result<(), String> {
+        for id in &edit.removed {
+            if self.segments.remove(id).is_none() {
+                return Err(format!("an edit removes segment {id}, which is not there"));
+            }
+        }
+        for segment in &edit.added {
+            if self.segments.insert(segment.id, segment.clone()).is_some() {
+                return Err(format!(
+                    "an edit adds segment {}, which is there",
+                    segment.id
+                ));
+            }
+        }
+        self.floor = edit.floor.or(self.floor);
+        self.next_file = edit.next_file;
+        self.reserved_end = edit.reserved_end;
+        Ok(())
+    }
+
+    fn as_edit(&self) -> Edit {
+        Edit {
+            added: self.segments.values().cloned().collect(),
+            removed: Vec::new(),
+            floor: self.floor,
+            next_file: self.next_file,
+            reserved_end: self.reserved_end,
+        }
+    }
+}
+
+/// The manifest of an open store.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    storage: Arc<dyn Storage>,
+    header: Header,
+    state: State,
+    current: Current,
+    /// `None` until this session writes its first edit.
+    log: Option<Log>,
+}
+
+/// A manifest that this session appends to.
+#[derive(Debug)]
+struct Log {
+    file: Box<dyn AppendFile>,
+    path: PathBuf,
+    offset: u64,
+    first_edit_bytes: u64,
+    edits: u64,
+}
+
+impl Manifest {
+    /// Makes a new store. A crash at any step leaves a directory in which [`Manifest::create`]
+    /// can begin again: see [`leftovers_of_create`].
+    pub(crate) fn create(
+        storage: &Arc<dyn Storage>,
+        store_id: u128,
+        hash_seed: u64,
+    ) -> Result<Manifest> {
+        let header = Header {
+            manifest_id: 1,
+            store_id,
+            hash_seed,
+        };
+        let state = State {
+            next_file: 2,
+            reserved_end: 2 + RESERVE,
+            ..State::default()
+        };
+        let current = Current {
+            store_id,
+            manifest: 1,
+            clean_at: Some(Default::default()),
+            journal: 0,
+        };
+        let log = Log::create(storage, &header, &state)?;
+        let mut manifest = Manifest {
+            storage: Arc::clone(storage),
+            header,
+            state,
+            current,
+            log: Some(log),
+        };
+        manifest.replace_current(current)?;
+        Ok(manifest)
+    }
+
+    /// Reads `CURRENT` and the manifest it names.
+    pub(crate) fn load(storage: &Arc<dyn Storage>) -> Result<Manifest> {
+        let (path, bytes) = read_file(storage, CURRENT, current::BYTES as u64 * 2)?;
+        let current = Current::decode(&bytes)
+            .map_err(|malformed| Error::corrupt(&path, malformed.at as u64, malformed.what))?;
+        let (path, bytes) = read_file(storage, &file_name(current.manifest), u64::MAX)?;
+        let corrupt = |offset: usize, what: String| Error::corrupt(&path, offset as u64, what);
+        let header = Header::decode(&bytes, current.manifest)
+            .map_err(|malformed| corrupt(malformed.at, malformed.what))?;
+        if header.store_id != current.store_id {
+            return Err(corrupt(0, "the manifest of another store".into()));
+        }
+        let mut state = State::default();
+        let mut at = HEADER_BYTES;
+        let mut ordinal = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            match Edit::decode(rest, header.manifest_id, ordinal, at as u64) {
+                Ok((edit, len)) => {
+                    state.apply(&edit).map_err(|what| corrupt(at, what))?;
+                    at += len;
+                    ordinal += 1;
+                }
+                // A torn last edit was never relied on. Anything else is damage.
+                Err(malformed) => {
+                    let torn = ordinal > 0
+                        && current.clean_at.is_none()
+                        && !edit_follows(rest, &header, (ordinal, at as u64));
+                    if torn {
+                        break;
+                    }
+                    return Err(corrupt(at, malformed.what));
+                }
+            }
+        }
+        if ordinal == 0 {
+            return Err(corrupt(at, "manifest: its first edit is missing".into()));
+        }
+        Ok(Manifest {
+            storage: Arc::clone(storage),
+            header,
+            state,
+            current,
+            log: None,
+        })
+    }
+
+    pub(crate) fn store_id(&self) -> u128 {
+        self.header.store_id
+    }
+
+    pub(crate) fn hash_seed(&self) -> u64 {
+        self.header.hash_seed
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(crate) fn current(&self) -> &Current {
+        &self.current
+    }
+
+    /// Whether a file with this number, not live, is provably ours and dead.
+    pub(crate) fn knows_file(&self, id: u64) -> bool {
+        id < self.state.reserved_end
+    }
+
+    /// Numbers up to here are taken by files that are there; later files get higher ones.
+    pub(crate) fn skip_files_to(&mut self, id: u64) {
+        self.state.next_file = self.state.next_file.max(id + 1);
+    }
+
+    /// A number for a new file.
+    pub(crate) fn allocate(&mut self) -> Result<u64> {
+        if self.state.next_file + RESERVE_LEAST >= self.state.reserved_end {
+            let reserved_end = self.state.next_file + RESERVE_LEAST + RESERVE;
+            self.commit(&Edit {
+                reserved_end,
+                ..self.edit()
+            })?;
+        }
+        let id = self.state.next_file;
+        self.state.next_file += 1;
+        Ok(id)
+    }
+
+    /// An edit that changes nothing yet.
+    pub(crate) fn edit(&self) -> Edit {
+        Edit {
+            next_file: self.state.next_file,
+            reserved_end: self.state.reserved_end,
+            ..Edit::default()
+        }
+    }
+
+    /// Makes an edit durable. After an error it is unknown whether it is; the store must be
+    /// opened again before anything else is changed.
+    pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
+        let mut state = self.state.clone();
+        state.apply(edit).map_err(Error::Invalid)?;
+        let grown = self
+            .log
+            .as_ref()
+            .is_none_or(|log| log.offset > REPLACE_BYTES.max(2 * log.first_edit_bytes));
+        if grown {
+            return self.replace(state);
+        }
+        if let Some(log) = &mut self.log {
+            log.append(edit, self.header.manifest_id)?;
+        }
+        self.state = state;
+        Ok(())
+    }
+
+    /// Begins this session's manifest, unless it has one.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        if self.log.is_some() {
+            Ok(())
+        } else {
+            self.replace(self.state.clone())
+        }
+    }
+
+    /// Writes the whole state to a new manifest and makes it the live one. The one before is
+    /// kept, older ones are removed.
+    fn replace(&mut self, mut state: State) -> Result<()> {
+        let previous = self.header.manifest_id;
+        let id = state.next_file;
+        state.next_file += 1;
+        state.reserved_end = state
+            .reserved_end
+            .max(state.next_file + RESERVE_LEAST + RESERVE);
+        let header = Header {
+            manifest_id: id,
+            ..self.header
+        };
+        let log = Log::create(&self.storage, &header, &state)?;
+        let current = Current {
+            manifest: id,
+            clean_at: None,
+            ..self.current
+        };
+        self.replace_current(current)?;
+        self.header = header;
+        self.state = state;
+        self.log = Some(log);
+        self.remove_manifests_before(previous)
+    }
+
+    fn remove_manifests_before(&self, oldest: u64) -> Result<()> {
+        let names = self.storage.list().map_err(|error| self.dir_error(error))?;
+        for name in names {
+            if parse_name(&name).is_some_and(|id| id < oldest) {
+                self.storage
+                    .remove(&name)
+                    .map_err(|error| Error::io(self.storage.path_of(&name), error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dir_error(&self, error: std::io::Error) -> Error {
+        Error::io(self.storage.path_of(""), error)
+    }
+
+    /// The store is being written: its first journal of this session is this one.
+    pub(crate) fn mark_open(&mut self, journal: u64) -> Result<()> {
+        self.replace_current(Current {
+            clean_at: None,
+            journal,
+            ..self.current
+        })
+    }
+
+    /// Everything up to `sequence` is durable and nothing will follow.
+    pub(crate) fn mark_clean(&mut self, sequence: crate::key::Sequence) -> Result<()> {
+        self.replace_current(Current {
+            clean_at: Some(sequence),
+            ..self.current
+        })
+    }
+
+    fn replace_current(&mut self, current: Current) -> Result<()> {
+        let path = self.storage.path_of(CURRENT_NEXT);
+        let at = |error| Error::io(&path, error);
+        match self.storage.remove(CURRENT_NEXT) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(at(error)),
+            _ => {}
+        }
+        let mut file = self.storage.create(CURRENT_NEXT).map_err(at)?;
+        file.append(&current.encode()).map_err(at)?;
+        file.sync().map_err(at)?;
+        self.storage.rename(CURRENT_NEXT, CURRENT).map_err(at)?;
+        self.storage.sync_dir().map_err(at)?;
+        self.current = current;
+        Ok(())
+    }
+}
+
+impl Log {
+    /// A manifest with the whole state as its first edit, durable.
+    fn create(storage: &Arc<dyn Storage>, header: &Header, state: &State) -> Result<Log> {
+        let name = file_name(header.manifest_id);
+        let path = storage.path_of(&name);
+        let at = |error| Error::io(&path, error);
+        let edit = state
+            .as_edit()
+            .encode(header.manifest_id, 0, HEADER_BYTES as u64);
+        let mut file = storage.create(&name).map_err(at)?;
+        file.append(&[header.encode(), edit].concat()).map_err(at)?;
+        file.sync().map_err(at)?;
+        storage.sync_dir().map_err(at)?;
+        let offset = (HEADER_BYTES + state.as_edit().encode(0, 0, 0).len()) as u64;
+        Ok(Log {
+            file,
+            path,
+            offset,
+            first_edit_bytes: offset,
+            edits: 1,
+        })
+    }
+
+    fn append(&mut self, edit: &Edit, manifest_id: u64) -> Result<()> {
+        let bytes = edit.encode(manifest_id, self.edits, self.offset);
+        self.file
+            .append(&bytes)
+            .map_err(|error| Error::io(&self.path, error))?;
+        self.file
+            .sync()
+            .map_err(|error| Error::io(&self.path, error))?;
+        self.offset += bytes.len() as u64;
+        self.edits += 1;
+        Ok(())
+    }
+}
+
+/// Whether an intact later edit stands behind a damaged one: then that is no torn tail.
+fn edit_follows(bytes: &[u8], header: &Header, (ordinal, offset): (u64, u64)) -> bool {
+    (1..bytes.len().saturating_sub(EDIT_HEADER_BYTES)).any(|at| {
+        let rest = &bytes[at..];
+        // An ordinal a little higher is a cheap test; the checksum then decides.
+        let mut number = [0; 8];
+        number.copy_from_slice(&rest[8..16]);
+        let number = u64::from_le_bytes(number);
+        number > ordinal
+            && number - ordinal < bytes.len() as u64
+            && Edit::decode(rest, header.manifest_id, number, offset + at as u64).is_ok()
+    })
+}
+
+fn read_file(
+    storage: &Arc<dyn Storage>,
+    name: &str,
+    len_max: u64,
+) -> Result<(PathBuf, crate::slice::Slice)> {
+    let path = storage.path_of(name);
+    let file = storage
+        .open(name)
+        .map_err(|error| Error::io(&path, error))?;
+    if file.len() > len_max {
+        return Err(Error::corrupt(
+            &path,
+            len_max,
+            format!("the file has {} bytes", file.len()),
+        ));
+    }
+    let len = usize::try_from(file.len()).unwrap_or(usize::MAX);
+    let bytes = file
+        .read(ReadCause::Open, 0, len)
+        .map_err(|error| Error::io(&path, error))?;
+    Ok((path, bytes))
+}
+
+/// Whether a directory without `CURRENT` holds at most what a crash in [`Manifest::create`]
+/// leaves, so that creating can begin again; the names to remove first.
+pub(crate) fn leftovers_of_create(names: &[String], lock: &str) -> Option<Vec<String>> {
+    let ours = |name: &String| name == lock || name == CURRENT_NEXT || parse_name(name) == Some(1);
+    names
+        .iter()
+        .all(ours)
+        .then(|| names.iter().filter(|name| *name != lock).cloned().collect())
+}

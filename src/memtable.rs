@@ -1,0 +1,361 @@
+//! Sorted writes that are not yet in a segment.
+//!
+//! A skip list that is read while it is written, behind a Bloom filter of its own: a lookup of a
+//! key that is not here touches one cache line. Keys and values lie in the buffer of the batch
+//! that brought them; nothing is copied. Entries are never removed; the whole table is dropped
+//! when no reader holds it any more.
+//!
+//! Invariants:
+//! 1. One writer at a time (the write lock of the store); any number of readers.
+//! 2. A hash is in the filter before its entry is in the list.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
+
+use crossbeam_skiplist::SkipMap;
+
+use crate::cursor::{Cursor, Direction, Item};
+use crate::filter::{KeyHash, MemoryBloom};
+use crate::key::{self, Kind, Sequence};
+use crate::slice::Slice;
+
+/// Memory charged for an entry beside its key and value: node, handles, sequence. Measured on
+/// 64-bit machines it is a little less.
+const ENTRY_OVERHEAD_BYTES: u64 = 144;
+
+/// The filter's memory for each entry that the table can hold, in bits.
+const FILTER_BITS_PER_KEY: f64 = 12.0;
+
+/// Entries copied out of the list at a time while walking: one search serves this many.
+const CHUNK: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    entries: SkipMap<EntryKey, EntryValue>,
+    filter: MemoryBloom,
+    bytes: AtomicU64,
+    count: AtomicU64,
+    /// Least sequence of any entry.
+    sequence_min: AtomicU64,
+}
+
+#[derive(Debug)]
+struct EntryKey {
+    key: Slice,
+    sequence: Sequence,
+}
+
+#[derive(Debug, Clone)]
+struct EntryValue {
+    kind: Kind,
+    value: Slice,
+}
+
+/// What an owned and a borrowed key have in common, so that a lookup allocates nothing.
+trait Ordered {
+    fn parts(&self) -> (&[u8], Sequence);
+}
+
+impl Ordered for EntryKey {
+    fn parts(&self) -> (&[u8], Sequence) {
+        (&self.key, self.sequence)
+    }
+}
+
+impl Ordered for (&[u8], Sequence) {
+    fn parts(&self) -> (&[u8], Sequence) {
+        *self
+    }
+}
+
+impl<'a> Borrow<dyn Ordered + 'a> for EntryKey {
+    fn borrow(&self) -> &(dyn Ordered + 'a) {
+        self
+    }
+}
+
+impl Ord for dyn Ordered + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        key::compare(self.parts(), other.parts())
+    }
+}
+
+impl PartialOrd for dyn Ordered + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for dyn Ordered + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for dyn Ordered + '_ {}
+
+impl Ord for EntryKey {
+    fn cmp(&self, other: &EntryKey) -> Ordering {
+        key::compare(self.parts(), other.parts())
+    }
+}
+
+impl PartialOrd for EntryKey {
+    fn partial_cmp(&self, other: &EntryKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for EntryKey {
+    fn eq(&self, other: &EntryKey) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for EntryKey {}
+
+impl Memtable {
+    /// A table that is meant to be sealed at `capacity_bytes`.
+    pub(crate) fn new(capacity_bytes: u64) -> Memtable {
+        // Entries of half the size of the overhead are about the smallest that occur in numbers.
+        let expected = capacity_bytes / (ENTRY_OVERHEAD_BYTES + ENTRY_OVERHEAD_BYTES / 4);
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX).max(64);
+        Memtable {
+            entries: SkipMap::new(),
+            filter: MemoryBloom::new(expected, FILTER_BITS_PER_KEY),
+            bytes: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            sequence_min: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Adds an entry. Called by one thread at a time.
+    pub(crate) fn insert(
+        &self,
+        hash: KeyHash,
+        key: Slice,
+        sequence: Sequence,
+        (kind, value): (Kind, Slice),
+    ) {
+        let bytes = key.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD_BYTES;
+        self.sequence_min.fetch_min(sequence.0, Memory::Relaxed);
+        self.filter.insert(hash);
+        self.entries
+            .insert(EntryKey { key, sequence }, EntryValue { kind, value });
+        self.bytes.fetch_add(bytes, Memory::Relaxed);
+        self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// The newest entry of `key` that is at most `sequence`.
+    pub(crate) fn get(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        sequence: Sequence,
+    ) -> Option<(Kind, Slice)> {
+        if !self.filter.may_contain(hash) {
+            return None;
+        }
+        let target = (key, sequence);
+        let target: &dyn Ordered = &target;
+        let entry = self.entries.lower_bound(Bound::Included(target))?;
+        (*entry.key().key == *key).then(|| {
+            let EntryValue { kind, value } = entry.value();
+            (*kind, value.clone())
+        })
+    }
+
+    /// Bytes charged to the table.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Memory::Relaxed)
+    }
+
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.count.load(Memory::Relaxed)
+    }
+
+    /// At most the sequence of every entry.
+    pub(crate) fn sequence_min(&self) -> Sequence {
+        Sequence(self.sequence_min.load(Memory::Relaxed))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entry_count() == 0
+    }
+
+    /// Walks the entries from a bound on: see [`Walk`].
+    pub(crate) fn walk(self: &Arc<Self>, direction: Direction, from: Bound<Slice>) -> Walk {
+        Walk {
+            table: Arc::clone(self),
+            direction,
+            next: Position::At(from),
+            chunk: Vec::new(),
+        }
+    }
+}
+
+/// A cursor over a table that owns what it needs. Entries that are added behind its back may or
+/// may not appear; the reader's sequence hides them.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    table: Arc<Memtable>,
+    direction: Direction,
+    next: Position,
+    /// Copied out of the list, last one first.
+    chunk: Vec<Item>,
+}
+
+#[derive(Debug)]
+enum Position {
+    At(Bound<Slice>),
+    After(Slice, Sequence),
+    End,
+}
+
+impl Walk {
+    fn refill(&mut self) {
+        let next = std::mem::replace(&mut self.next, Position::End);
+        let (key, sequence, included) = match &next {
+            Position::End => return,
+            Position::At(Bound::Unbounded) => (None, Sequence::default(), true),
+            Position::At(Bound::Included(key)) => {
+                // Forwards: before the newest entry of the key; backwards: behind the oldest.
+                let sequence = match self.direction {
+                    Direction::Forward => Sequence(u64::MAX),
+                    Direction::Backward => Sequence(0),
+                };
+                (Some(&**key), sequence, true)
+            }
+            Position::At(Bound::Excluded(key)) => {
+                let sequence = match self.direction {
+                    Direction::Forward => Sequence(0),
+                    Direction::Backward => Sequence(u64::MAX),
+                };
+                (Some(&**key), sequence, false)
+            }
+            Position::After(key, sequence) => (Some(&**key), *sequence, false),
+        };
+        let target = key.map(|key| (key, sequence));
+        let bound = match &target {
+            None => Bound::Unbounded,
+            Some(target) if included => Bound::Included(target as &dyn Ordered),
+            Some(target) => Bound::Excluded(target as &dyn Ordered),
+        };
+        match self.direction {
+            Direction::Forward => {
+                let range = self
+                    .table
+                    .entries
+                    .range::<dyn Ordered, _>((bound, Bound::Unbounded));
+                self.chunk
+                    .extend(range.take(CHUNK).map(|entry| item(&entry)));
+            }
+            Direction::Backward => {
+                let range = self
+                    .table
+                    .entries
+                    .range::<dyn Ordered, _>((Bound::Unbounded, bound));
+                self.chunk
+                    .extend(range.rev().take(CHUNK).map(|entry| item(&entry)));
+            }
+        }
+        if let Some(last) = self.chunk.last() {
+            self.next = Position::After(last.key.clone(), last.sequence);
+        }
+        self.chunk.reverse();
+    }
+}
+
+fn item(entry: &crossbeam_skiplist::map::Entry<'_, EntryKey, EntryValue>) -> Item {
+    Item {
+        key: entry.key().key.clone(),
+        sequence: entry.key().sequence,
+        kind: entry.value().kind,
+        value: entry.value().value.clone(),
+    }
+}
+
+impl Cursor for Walk {
+    fn next(&mut self) -> crate::error::Result<Option<Item>> {
+        if self.chunk.is_empty() {
+            self.refill();
+        }
+        Ok(self.chunk.pop())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::hash_key;
+
+    fn table(entries: &[(&str, u64, &str)]) -> Arc<Memtable> {
+        let table = Memtable::new(1 << 16);
+        for (key, sequence, value) in entries {
+            let hash = hash_key(1, key.as_bytes());
+            let value = (Kind::Value, Slice::from(*value));
+            table.insert(hash, Slice::from(*key), Sequence(*sequence), value);
+        }
+        Arc::new(table)
+    }
+
+    fn get(table: &Memtable, key: &str, sequence: u64) -> Option<Slice> {
+        let hash = hash_key(1, key.as_bytes());
+        table
+            .get(hash, key.as_bytes(), Sequence(sequence))
+            .map(|(_, value)| value)
+    }
+
+    fn walk(table: &Arc<Memtable>, direction: Direction, from: Bound<&str>) -> Vec<String> {
+        let mut walk = table.walk(direction, from.map(Slice::from));
+        std::iter::from_fn(|| walk.next().unwrap())
+            .map(|item| format!("{}{}", item.key.escape_ascii(), item.sequence))
+            .collect()
+    }
+
+    #[test]
+    fn the_newest_visible_entry_is_found() {
+        let table = table(&[
+            ("a", 1, "one"),
+            ("b", 2, "two"),
+            ("a", 5, "five"),
+            ("", 6, "empty"),
+        ]);
+        assert_eq!(get(&table, "a", 4).unwrap(), "one");
+        assert_eq!(get(&table, "a", 5).unwrap(), "five");
+        assert_eq!(get(&table, "a", 0), None);
+        assert_eq!(get(&table, "", 9).unwrap(), "empty");
+        assert_eq!(get(&table, "c", 9), None);
+        assert!(table.bytes() > 4 * ENTRY_OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn walks_both_ways_from_every_bound() {
+        let table = table(&[("a", 1, ""), ("b", 2, ""), ("b", 3, ""), ("c", 4, "")]);
+        let forward = |from| walk(&table, Direction::Forward, from);
+        let backward = |from| walk(&table, Direction::Backward, from);
+        assert_eq!(forward(Bound::Unbounded), ["a1", "b3", "b2", "c4"]);
+        assert_eq!(forward(Bound::Included("b")), ["b3", "b2", "c4"]);
+        assert_eq!(forward(Bound::Excluded("b")), ["c4"]);
+        assert_eq!(backward(Bound::Unbounded), ["c4", "b2", "b3", "a1"]);
+        assert_eq!(backward(Bound::Included("b")), ["b2", "b3", "a1"]);
+        assert_eq!(backward(Bound::Excluded("b")), ["a1"]);
+    }
+
+    #[test]
+    fn chunks_join_without_a_seam() {
+        let names: Vec<String> = (0..1000).map(|n| format!("{n:04}")).collect();
+        let entries: Vec<_> = names.iter().map(|name| (name.as_str(), 7, "")).collect();
+        let table = table(&entries);
+        let mut expected: Vec<String> = names.iter().map(|name| format!("{name}7")).collect();
+        assert_eq!(walk(&table, Direction::Forward, Bound::Unbounded), expected);
+        expected.reverse();
+        assert_eq!(
+            walk(&table, Direction::Backward, Bound::Unbounded),
+            expected
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! What the caller chooses, with units and defaults. Everything is checked at `open`.
+
+use crate::error::{Error, Result};
+use crate::filter::{BloomierBits, FilterSpec};
+use crate::storage::Io;
+
+/// What survives a write that has returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// Nothing yet: the write is in memory of the process. It reaches the system with the next
+    /// stronger write, with 64 KiB of journal, with [`Db::sync`](crate::Db::sync) or at close.
+    Buffered,
+    /// A kill of the process: the write is with the operating system. Power loss may take it,
+    /// but never an older write without it.
+    #[default]
+    Process,
+    /// Power loss: the write, and all before it, is on stable storage.
+    Sync,
+}
+
+/// Whether data blocks are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// Stored as they are; each fills whole 4 KiB pages, so that a read touches no page twice.
+    #[default]
+    None,
+    /// Zstandard at this level, 1 to 19. A block that does not shrink is stored as it is.
+    Zstd {
+        /// Higher is smaller and slower to write; 3 is a good start.
+        level: i32,
+    },
+}
+
+/// Which filter the segments carry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FilterPolicy {
+    /// No filter: every lookup in the segment's key range reads a block.
+    None,
+    /// A cache-line-blocked Bloom filter: cheapest to build.
+    Bloom {
+        /// Memory for each key, in bits; fractions count. 1 to 64.
+        bits_per_key: f64,
+    },
+    /// A Bloomier filter: it answers *where* a key is, and the place is its fingerprint.
+    Bloomier(BloomierBits),
+}
+
+impl Default for FilterPolicy {
+    fn default() -> FilterPolicy {
+        FilterPolicy::Bloomier(BloomierBits::Slot)
+    }
+}
+
+impl FilterPolicy {
+    pub(crate) fn spec(self) -> Option<FilterSpec> {
+        match self {
+            FilterPolicy::None => None,
+            FilterPolicy::Bloom { bits_per_key } => Some(FilterSpec::Bloom { bits_per_key }),
+            FilterPolicy::Bloomier(bits) => Some(FilterSpec::Bloomier(bits)),
+        }
+    }
+}
+
+/// Where filters are while the store is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FilterResidency {
+    /// In memory, whole: a lookup never reads a filter from disk.
+    #[default]
+    Pinned,
+    /// In a cache of this size, by pages of 4 KiB that are read and verified singly. A lookup
+    /// needs one page of a segment's filter, seldom two.
+    Cached {
+        /// Budget for all filter pages of the store, in bytes.
+        bytes: u64,
+    },
+}
+
+/// Everything a store can be told at `open`. [`Builder`](crate::Builder) sets it.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) block_bytes: u32,
+    pub(crate) entries_per_group: u32,
+    pub(crate) compression: Compression,
+    pub(crate) filter: FilterPolicy,
+    pub(crate) residency: FilterResidency,
+    pub(crate) cache_bytes: u64,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) sealed_memtables_max: usize,
+    pub(crate) segment_bytes: u64,
+    pub(crate) durability: Durability,
+    pub(crate) io: Io,
+    pub(crate) create: Create,
+    pub(crate) access: Access,
+}
+
+/// Whether `open` may make a new store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Create {
+    /// Open the store, or make it if the directory is missing or empty.
+    #[default]
+    IfMissing,
+    /// Open an existing store only.
+    Never,
+    /// Make a new store only; an existing one is an error.
+    Always,
+}
+
+/// Whether the store will be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// Reads and writes; exclusive.
+    #[default]
+    ReadWrite,
+    /// Reads only: no file is made or changed. The lock is still taken, so that nobody writes
+    /// meanwhile.
+    ReadOnly,
+}
+
+/// Smallest and largest target size of a data block, in bytes.
+const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
+const ENTRIES_PER_GROUP: std::ops::RangeInclusive<u32> = 1..=256;
+const MEMTABLE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
+const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 30;
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            block_bytes: 4096,
+            entries_per_group: 4,
+            compression: Compression::None,
+            filter: FilterPolicy::default(),
+            residency: FilterResidency::default(),
+            cache_bytes: 64 << 20,
+            memtable_bytes: 32 << 20,
+            sealed_memtables_max: 3,
+            segment_bytes: 64 << 20,
+            durability: Durability::default(),
+            io: Io::default(),
+            create: Create::default(),
+            access: Access::default(),
+        }
+    }
+}
+
+impl Options {
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] names the first option outside its bounds and what it may be.
+    pub(crate) fn check(&self) -> Result<()> {
+        within("block_bytes", &self.block_bytes, &BLOCK_BYTES)?;
+        if !self.block_bytes.is_power_of_two() {
+            let lower = 1 << self.block_bytes.ilog2();
+            return Err(Error::Invalid(format!(
+                "block_bytes is {}; choose a power of two: {lower} or {}",
+                self.block_bytes,
+                lower * 2
+            )));
+        }
+        within(
+            "entries_per_group",
+            &self.entries_per_group,
+            &ENTRIES_PER_GROUP,
+        )?;
+        within("memtable_bytes", &self.memtable_bytes, &MEMTABLE_BYTES)?;
+        within("segment_bytes", &self.segment_bytes, &SEGMENT_BYTES)?;
+        within(
+            "sealed_memtables_max",
+            &self.sealed_memtables_max,
+            &(1..=64),
+        )?;
+        if let Compression::Zstd { level } = self.compression {
+            within("zstd level", &level, &(1..=19))?;
+        }
+        if let Some(spec) = self.filter.spec() {
+            spec.check().map_err(Error::Invalid)?;
+        }
+        if self.create == Create::Always && self.access == Access::ReadOnly {
+            return Err(Error::Invalid(
+                "a new store cannot be made read-only; choose Access::ReadWrite or Create::Never"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    name: &str,
+    value: &T,
+    bounds: &std::ops::RangeInclusive<T>,
+) -> Result<()> {
+    if bounds.contains(value) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "{name} is {value}; choose {} to {}",
+        bounds.start(),
+        bounds.end()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut Options)) -> String {
+        let mut options = Options::default();
+        change(&mut options);
+        options.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        assert!(Options::default().check().is_ok());
+        assert_eq!(
+            refusal(|o| o.block_bytes = 0),
+            "block_bytes is 0; choose 512 to 1048576"
+        );
+        assert!(refusal(|o| o.compression = Compression::Zstd { level: 99 }).contains("zstd"));
+        assert!(
+            refusal(|o| o.filter = FilterPolicy::Bloom {
+                bits_per_key: f64::NAN
+            })
+            .contains("bits")
+        );
+    }
+}

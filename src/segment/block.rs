@@ -1,0 +1,66 @@
+//! A data block in memory: checked, decompressed, ready to be searched.
+
+use crate::cache::Weigh;
+use crate::format::Malformed;
+use crate::format::block::Shape;
+use crate::format::region::{self, Codec, Place, RegionKind};
+use crate::slice::Slice;
+
+/// Memory of a block beside its payload, in bytes.
+const OVERHEAD_BYTES: u64 = 96;
+
+/// A data block whose checksum has been verified.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) payload: Slice,
+    pub(crate) shape: Shape,
+}
+
+impl Block {
+    /// Verifies and unpacks a stored block. An uncompressed one shares the memory of `stored`.
+    pub(crate) fn open(stored: &Slice, place: Place) -> Result<Block, Malformed> {
+        let region = region::open(stored, RegionKind::Data, place)?;
+        let packed = stored.slice(0..region.payload_len);
+        let payload = match region.codec {
+            Codec::Plain => packed,
+            Codec::Zstd => Slice::from(unpack(&packed, region.plain_len)?),
+        };
+        let shape = Shape::parse(&payload)?;
+        Ok(Block { payload, shape })
+    }
+}
+
+/// Decompresses into a buffer of exactly the stated length, which the frame must confirm before
+/// anything is allocated.
+fn unpack(packed: &[u8], plain_len: usize) -> Result<Vec<u8>, Malformed> {
+    let malformed = |what: String| Malformed {
+        what: format!("data block: {what}"),
+        at: 0,
+    };
+    match zstd::zstd_safe::get_frame_content_size(packed) {
+        Ok(Some(len)) if len == plain_len as u64 => {}
+        _ => {
+            return Err(malformed(
+                "its compressed frame states another length".into(),
+            ));
+        }
+    }
+    let plain = zstd::bulk::decompress(packed, plain_len)
+        .map_err(|error| malformed(format!("cannot be decompressed: {error}")))?;
+    if plain.len() != plain_len {
+        return Err(malformed("decompressed to another length".into()));
+    }
+    Ok(plain)
+}
+
+impl Weigh for Block {
+    fn weight_bytes(&self) -> u64 {
+        // The pages of a memory map are the system's, not ours.
+        let payload = if self.payload.is_mapped() {
+            0
+        } else {
+            self.payload.len() as u64
+        };
+        payload + OVERHEAD_BYTES
+    }
+}

@@ -1,0 +1,310 @@
+//! The index of a segment in memory: which block covers a key, by 8-byte heads first.
+//!
+//! All keys of a segment begin with the bytes that its first and last key have in common; they
+//! are left out. Of the rest, the first eight bytes of each fence stand together as a number, so
+//! that most comparisons touch no key bytes.
+//!
+//! Invariants:
+//! 1. Fence 0 is empty: it covers everything from the first key on.
+//! 2. `starts` has one more element than there are blocks, ascending, ending at `bytes.len()`.
+
+use std::cmp::Ordering;
+
+use crate::format::Malformed;
+use crate::format::index;
+use crate::key::MAX_KEY_BYTES;
+
+/// The resident index.
+#[derive(Debug)]
+pub(crate) struct Fences {
+    prefix_len: usize,
+    heads: Vec<u64>,
+    starts: Vec<u32>,
+    bytes: Vec<u8>,
+    offsets: Offsets,
+    /// Ordinals of blocks that begin with further versions of the last key before, ascending.
+    continued: Vec<u32>,
+}
+
+/// Where blocks lie.
+#[derive(Debug)]
+enum Offsets {
+    /// All have this length: the usual case without compression.
+    Uniform(u64),
+    /// Ends of the blocks.
+    Ends(Vec<u64>),
+}
+
+/// The first eight bytes as a number that orders as they do.
+fn head(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    u64::from_le_bytes(bytes).swap_bytes()
+}
+
+impl Fences {
+    /// Decodes an index region. `key_bytes_max` bounds what the fences may take in memory: they
+    /// are prefixes of keys of the segment.
+    pub(crate) fn decode(
+        payload: &[u8],
+        (first, last): (&[u8], &[u8]),
+        data_end: u64,
+        key_bytes_max: u64,
+    ) -> Result<Fences, Malformed> {
+        let malformed = |what: &str| Malformed {
+            what: format!("index: {what}"),
+            at: 0,
+        };
+        let prefix_len = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let mut fences = Fences {
+            prefix_len,
+            heads: Vec::new(),
+            starts: vec![0],
+            bytes: Vec::new(),
+            offsets: Offsets::Uniform(0),
+            continued: Vec::new(),
+        };
+        let mut fence = Vec::new();
+        let mut before = Vec::new();
+        let mut ends = Vec::new();
+        let mut end: u64 = 0;
+        let count = index::decode(payload, &mut |entry| {
+            if entry.shared > fence.len() || entry.suffix.len() > MAX_KEY_BYTES - entry.shared {
+                return Err(malformed(
+                    "a fence shares more than there is, or is too long",
+                ));
+            }
+            before.clone_from(&fence);
+            fence.truncate(entry.shared);
+            fence.extend_from_slice(entry.suffix);
+            let ordinal = ends.len() as u32;
+            let ascends = match before.cmp(&fence) {
+                Ordering::Less => true,
+                Ordering::Equal => entry.continues || ordinal == 0,
+                Ordering::Greater => false,
+            };
+            if !ascends || (ordinal > 0 && fence.get(..prefix_len) != first.get(..prefix_len)) {
+                return Err(malformed("fences do not ascend within the key range"));
+            }
+            fences.push(&fence);
+            if fences.bytes.len() as u64 > key_bytes_max.min(u64::from(u32::MAX)) {
+                return Err(malformed("fences are longer than the keys"));
+            }
+            if entry.continues {
+                fences.continued.push(ordinal);
+            }
+            end = end
+                .checked_add(entry.stored_len)
+                .ok_or_else(|| malformed("offsets overflow"))?;
+            ends.push(end);
+            Ok(())
+        })?;
+        if count == 0
+            || end != data_end
+            || ends[0] == 0
+            || ends.iter().zip(&ends[1..]).any(|(a, b)| a == b)
+        {
+            return Err(malformed("blocks do not fill the data region"));
+        }
+        let len = ends[0];
+        let uniform = (1..)
+            .zip(&ends)
+            .all(|(ordinal, end)| len.checked_mul(ordinal) == Some(*end));
+        fences.offsets = if uniform {
+            Offsets::Uniform(len)
+        } else {
+            Offsets::Ends(ends)
+        };
+        fences.heads.shrink_to_fit();
+        fences.starts.shrink_to_fit();
+        fences.bytes.shrink_to_fit();
+        Ok(fences)
+    }
+
+    fn push(&mut self, fence: &[u8]) {
+        let rest = fence.get(self.prefix_len..).unwrap_or_default();
+        self.heads.push(head(rest));
+        self.bytes.extend_from_slice(rest);
+        self.starts
+            .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+    }
+
+    pub(crate) fn block_count(&self) -> u32 {
+        self.heads.len() as u32
+    }
+
+    /// Offset and length of a stored block.
+    pub(crate) fn extent(&self, block: u32) -> (u64, u64) {
+        let ordinal = block as usize;
+        match &self.offsets {
+            Offsets::Uniform(len) => (u64::from(block) * len, *len),
+            Offsets::Ends(ends) => {
+                let start = if ordinal == 0 { 0 } else { ends[ordinal - 1] };
+                (start, ends[ordinal] - start)
+            }
+        }
+    }
+
+    fn fence(&self, block: usize) -> &[u8] {
+        &self.bytes[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+
+    fn compare(&self, block: usize, (key_head, rest): (u64, &[u8])) -> Ordering {
+        self.heads[block]
+            .cmp(&key_head)
+            .then_with(|| self.fence(block).cmp(rest))
+    }
+
+    fn split<'a>(&self, key: &'a [u8]) -> (u64, &'a [u8]) {
+        let rest = key.get(self.prefix_len..).unwrap_or_default();
+        (head(rest), rest)
+    }
+
+    /// The block where the newest entry of `key` is if it is anywhere. The key lies between the
+    /// first and the last key of the segment.
+    pub(crate) fn first_block_of(&self, key: &[u8]) -> u32 {
+        let mut block = self.last_block_of(key);
+        while block > 0 && self.begins_with_older(block, self.split(key)) {
+            block -= 1;
+        }
+        block
+    }
+
+    /// The last block that can hold an entry of `key`.
+    pub(crate) fn last_block_of(&self, key: &[u8]) -> u32 {
+        let key = self.split(key);
+        let low = self.heads.partition_point(|head| *head < key.0);
+        let same = self.heads[low..].partition_point(|head| *head == key.0);
+        let (mut low, mut high) = (low, low + same);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.compare(middle, key) == Ordering::Greater {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low.saturating_sub(1) as u32
+    }
+
+    /// Whether the block begins with further versions of this very key.
+    fn begins_with_older(&self, block: u32, key: (u64, &[u8])) -> bool {
+        !self.continued.is_empty()
+            && self.continued.binary_search(&block).is_ok()
+            && self.compare(block as usize, key) == Ordering::Equal
+    }
+
+    /// Whether the newest entry of `key` can be in this block: the fences on both sides of the
+    /// block are asked, no search is made.
+    pub(crate) fn covers(&self, block: u32, key: &[u8]) -> bool {
+        let key = self.split(key);
+        let ordinal = block as usize;
+        if ordinal >= self.heads.len()
+            || (block > 0 && self.compare(ordinal, key) == Ordering::Greater)
+            || self.begins_with_older(block, key)
+        {
+            return false;
+        }
+        if ordinal + 1 == self.heads.len() {
+            return true;
+        }
+        match self.compare(ordinal + 1, key) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.begins_with_older(block + 1, key),
+            Ordering::Less => false,
+        }
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let offsets = match &self.offsets {
+            Offsets::Uniform(_) => 0,
+            Offsets::Ends(ends) => ends.len() * 8,
+        };
+        let fences = self.heads.len() * 8 + self.starts.len() * 4 + self.bytes.len();
+        (fences + offsets + self.continued.len() * 4) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks given by their keys; a key may go on in the next block.
+    fn fences(blocks: &[&[&str]]) -> Fences {
+        let mut builder = index::Builder::default();
+        let mut last: Option<&str> = None;
+        for keys in blocks {
+            builder.add(4096, last.map(str::as_bytes), keys[0].as_bytes());
+            last = keys.last().copied();
+        }
+        let first = blocks[0][0].as_bytes();
+        let last = last.unwrap().as_bytes();
+        let data_end = 4096 * blocks.len() as u64;
+        Fences::decode(&builder.finish(), (first, last), data_end, 1 << 20).unwrap()
+    }
+
+    /// The first block that holds the key, or else the block it would be in.
+    fn expected(blocks: &[&[&str]], key: &str) -> u32 {
+        let holds = blocks.iter().position(|keys| keys.contains(&key));
+        let before = blocks.iter().rposition(|keys| keys[0] <= key).unwrap_or(0);
+        holds.unwrap_or(before) as u32
+    }
+
+    fn check(blocks: &[&[&str]]) {
+        let fences = fences(blocks);
+        let keys = blocks.iter().flat_map(|keys| keys.iter());
+        for key in keys {
+            let block = expected(blocks, key);
+            assert_eq!(fences.first_block_of(key.as_bytes()), block, "{key}");
+            for other in 0..blocks.len() as u32 + 2 {
+                assert_eq!(
+                    fences.covers(other, key.as_bytes()),
+                    other == block,
+                    "{key} {other}"
+                );
+            }
+            let last = blocks.iter().rposition(|keys| keys.contains(key)).unwrap();
+            assert_eq!(fences.last_block_of(key.as_bytes()), last as u32);
+        }
+    }
+
+    #[test]
+    fn finds_the_block_of_each_key() {
+        check(&[&["a", "b"], &["c"], &["cc", "d"], &["e"]]);
+        check(&[&[""], &["\0"], &["\0\0", "\0\0a"]]);
+        check(&[&["user:1000", "user:1001"], &["user:10010"], &["user:2"]]);
+        check(&[
+            &["prefix-long-a1"],
+            &["prefix-long-a2"],
+            &["prefix-long-a20", "prefix-long-b"],
+        ]);
+    }
+
+    #[test]
+    fn versions_that_fill_blocks_are_found_at_their_newest() {
+        check(&[&["a", "b"], &["b"], &["b", "c"], &["d"]]);
+        check(&[&["a"], &["a"], &["a"]]);
+        check(&[&["k"], &["k"], &["k", "kk"], &["kk"]]);
+    }
+
+    #[test]
+    fn a_gap_between_blocks_has_exactly_one_cover() {
+        let fences = fences(&[&["a", "c"], &["m"], &["x", "z"]]);
+        for key in ["b", "cc", "d", "l", "lz", "m", "mm", "w", "y"] {
+            let covering: Vec<u32> = (0..3)
+                .filter(|block| fences.covers(*block, key.as_bytes()))
+                .collect();
+            assert_eq!(covering, [fences.first_block_of(key.as_bytes())], "{key}");
+        }
+    }
+
+    #[test]
+    fn heads_order_as_keys() {
+        let mut keys: Vec<&[u8]> =
+            vec![b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"\xff"];
+        keys.sort_unstable();
+        assert!(keys.is_sorted_by_key(|key| head(key)));
+    }
+}

@@ -1,0 +1,236 @@
+//! The filter of a segment: resident header, and a body in memory or read by pages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::cache::{Cache, Weigh};
+use crate::error::Error;
+use crate::filter::{Answer, Filter, FilterKind, KeyHash, Lookup, Window};
+use crate::format::Malformed;
+use crate::format::segment::{
+    self, FilterProperties, PAGE_BYTES, PAGE_TRAILER_BYTES, PAGE_WORDS, pages_len,
+};
+use crate::storage::{ReadCause, ReadFile};
+
+use super::reader::Probe;
+
+/// Words of one verified page.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterPage(Arc<[u64]>);
+
+impl Weigh for FilterPage {
+    fn weight_bytes(&self) -> u64 {
+        self.0.len() as u64 * 8 + 64
+    }
+}
+
+/// Most words of one window: see [`Window::words`].
+const WINDOW_WORDS_MAX: usize = 128;
+
+/// A filter that can be asked.
+#[derive(Debug)]
+pub(crate) struct SegmentFilter {
+    pub(crate) filter: Filter,
+    pub(crate) equal_hashes: bool,
+    body: Body,
+    body_words: u64,
+    pub(crate) counters: Counters,
+}
+
+/// What a filter's answers were worth. Relaxed: they are only ever added up.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) probes: AtomicU64,
+    pub(crate) negatives: AtomicU64,
+    pub(crate) true_positives: AtomicU64,
+    pub(crate) false_positives: AtomicU64,
+    pub(crate) damaged_pages: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Body {
+    Pinned(Words),
+    /// Offset of the first page in the file.
+    OnDisk(u64),
+}
+
+/// Words that begin at a multiple of 64 bytes, so that a Bloom line is one cache line.
+#[derive(Debug)]
+struct Words {
+    space: Vec<u64>,
+    skip: usize,
+}
+
+impl Words {
+    fn with_capacity(words: usize) -> Words {
+        let mut space: Vec<u64> = Vec::with_capacity(words + 7);
+        let skip = (64 - space.as_ptr().addr() % 64) % 64 / 8;
+        space.resize(skip, 0);
+        Words { space, skip }
+    }
+
+    fn get(&self, window: &Window) -> &[u64] {
+        let words = window.words();
+        let range = self.skip + words.start as usize..self.skip + words.end as usize;
+        self.space.get(range).unwrap_or_default()
+    }
+}
+
+/// Where the pages of a filter are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSource<'a> {
+    pub(crate) file: &'a dyn ReadFile,
+    pub(crate) segment_id: u64,
+    pub(crate) identity: u64,
+}
+
+impl PageSource<'_> {
+    /// Reads and verifies the page with this ordinal.
+    fn read(&self, start: u64, body_words: u64, page: u64) -> Result<(Vec<u64>, usize), Malformed> {
+        let offset = start + page * PAGE_BYTES as u64;
+        let words = (body_words - page * PAGE_WORDS as u64).min(PAGE_WORDS as u64) as usize;
+        let len = words * 8 + PAGE_TRAILER_BYTES;
+        let bytes = self
+            .file
+            .read(ReadCause::Filter, offset, len)
+            .map_err(|error| Malformed {
+                what: format!("filter page: {error}"),
+                at: 0,
+            })?;
+        Ok((segment::decode_page(&bytes, self.identity, offset)?, len))
+    }
+}
+
+impl SegmentFilter {
+    /// Makes a filter from its header and the place of its pages.
+    pub(crate) fn open(
+        header: &[u8],
+        properties: &FilterProperties,
+        (start, end): (u64, u64),
+        source: PageSource<'_>,
+        pinned: bool,
+    ) -> Result<SegmentFilter, Malformed> {
+        let malformed = |what: &str| Malformed {
+            what: format!("filter: {what}"),
+            at: 0,
+        };
+        let kind = FilterKind::from_u8(properties.kind)
+            .ok_or_else(|| malformed("unknown kind; a newer version of criba wrote it"))?;
+        let body_words = properties.body_words;
+        if body_words > end || pages_len(body_words) != end - start {
+            return Err(malformed("its pages do not fill their region"));
+        }
+        let filter = Filter::parse(kind, header, body_words)
+            .map_err(|damaged| malformed(&damaged.to_string()))?;
+        let mut body = Body::OnDisk(start);
+        if pinned {
+            let mut words = Words::with_capacity(body_words as usize);
+            for page in 0..body_words.div_ceil(PAGE_WORDS as u64) {
+                words.space.extend(source.read(start, body_words, page)?.0);
+            }
+            body = Body::Pinned(words);
+        }
+        let equal_hashes = properties.equal_hashes;
+        Ok(SegmentFilter {
+            filter,
+            equal_hashes,
+            body,
+            body_words,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Asks the filter. A page that cannot be read means "maybe": counted, never an error.
+    pub(crate) fn ask(
+        &self,
+        hash: KeyHash,
+        source: PageSource<'_>,
+        pages: &Cache<FilterPage>,
+        probe: &mut Probe,
+    ) -> Answer {
+        self.counters.probes.fetch_add(1, Ordering::Relaxed);
+        let window = match self.filter.locate(hash) {
+            Lookup::Answered(answer) => return answer,
+            Lookup::Window(window) => window,
+        };
+        match &self.body {
+            Body::Pinned(words) => self.filter.answer(&window, words.get(&window)),
+            Body::OnDisk(start) => match self.fetch(*start, &window, source, (pages, probe)) {
+                Ok(answer) => answer,
+                Err(_damaged) => {
+                    probe.filter_damaged = true;
+                    self.counters.damaged_pages.fetch_add(1, Ordering::Relaxed);
+                    Answer::Maybe
+                }
+            },
+        }
+    }
+
+    /// Gets the window from the one page it lies in, or from two neighbours.
+    fn fetch(
+        &self,
+        start: u64,
+        window: &Window,
+        source: PageSource<'_>,
+        (pages, probe): (&Cache<FilterPage>, &mut Probe),
+    ) -> Result<Answer, Malformed> {
+        let words = window.words();
+        let page_words = PAGE_WORDS as u64;
+        let mut gathered = [0; WINDOW_WORDS_MAX];
+        let mut count = 0;
+        for page in words.start / page_words..=(words.end - 1) / page_words {
+            let content = self.page(start, page, source, (pages, probe))?;
+            let from = words.start.max(page * page_words) - page * page_words;
+            let to = words.end.min((page + 1) * page_words) - page * page_words;
+            let part = content
+                .0
+                .get(from as usize..to as usize)
+                .unwrap_or_default();
+            if part.len() as u64 == words.end - words.start {
+                return Ok(self.filter.answer(window, part));
+            }
+            if let Some(space) = gathered.get_mut(count..count + part.len()) {
+                space.copy_from_slice(part);
+            }
+            count += part.len();
+        }
+        Ok(self
+            .filter
+            .answer(window, gathered.get(..count).unwrap_or_default()))
+    }
+
+    fn page(
+        &self,
+        start: u64,
+        page: u64,
+        source: PageSource<'_>,
+        (pages, probe): (&Cache<FilterPage>, &mut Probe),
+    ) -> Result<FilterPage, Malformed> {
+        probe.filter_pages += 1;
+        let key = (source.segment_id, start + page * PAGE_BYTES as u64);
+        if let Some(found) = pages.get(key) {
+            probe.from_cache += 1;
+            return Ok(found);
+        }
+        let (words, len) = source.read(start, self.body_words, page)?;
+        probe.read_bytes += len as u64;
+        let found = FilterPage(Arc::from(words));
+        pages.insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// Bytes in memory with the whole body resident.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.filter.resident_bytes() as u64 + self.body_words * 8
+    }
+}
+
+/// The filter of a segment, or why there is none to ask.
+#[derive(Debug)]
+pub(crate) enum FilterState {
+    /// The segment was written without.
+    None,
+    Ready(Box<SegmentFilter>),
+    /// Lookups go without it.
+    Damaged(Error),
+}

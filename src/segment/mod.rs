@@ -1,0 +1,42 @@
+//! One immutable sorted file: data blocks, filter, index, properties, footer.
+//!
+//! A lookup asks the filter, then the fences of the one block that the filter names, then that
+//! block. What cannot be read is an error for this segment alone; a filter that cannot be read
+//! is done without.
+
+mod block;
+mod fences;
+mod filter;
+mod inspect;
+mod reader;
+mod stats;
+mod walk;
+mod writer;
+
+pub(crate) use block::Block;
+pub(crate) use filter::FilterPage;
+pub use inspect::{BlockInfo, Inspection, RegionInfo};
+pub(crate) use reader::{Hit, Probe, Segment};
+pub use stats::{FilterStats, SegmentStats};
+pub(crate) use walk::SegmentWalk;
+pub(crate) use writer::{Finished, Writer, WriterOptions};
+
+use crate::cache::Cache;
+
+/// The name of a segment's file.
+pub(crate) fn file_name(id: u64) -> String {
+    format!("{id:06}.seg")
+}
+
+/// The number of a segment from the name of its file.
+pub(crate) fn parse_name(name: &str) -> Option<u64> {
+    let id = name.strip_suffix(".seg")?.parse().ok()?;
+    (file_name(id) == name).then_some(id)
+}
+
+/// What all segments of a store share while they are read.
+#[derive(Debug)]
+pub(crate) struct Caches {
+    pub(crate) blocks: Cache<Block>,
+    pub(crate) pages: Cache<FilterPage>,
+}

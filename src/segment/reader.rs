@@ -1,0 +1,440 @@
+//! Opens a segment and looks keys up in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::filter::{Answer, KeyHash};
+use crate::format::Malformed;
+use crate::format::block::Found;
+use crate::format::manifest::SegmentMeta;
+use crate::format::region::{self, Place, RegionKind, file_identity};
+use crate::format::segment::{FOOTER_BYTES, Footer, Properties, REGION_BYTES_MIN};
+use crate::key::{Kind, Sequence};
+use crate::options::FilterResidency;
+use crate::slice::Slice;
+use crate::storage::{ReadCause, ReadFile, Storage};
+
+use super::fences::Fences;
+use super::filter::{FilterState, PageSource, SegmentFilter};
+use super::{Block, Caches, file_name};
+
+/// A segment of the live version.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) meta: SegmentMeta,
+    path: PathBuf,
+    body: Result<Body>,
+    /// Time it took to build the filter, when that was done by this process.
+    pub(super) filter_build_time: Option<Duration>,
+}
+
+/// What is resident of a segment.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) identity: u64,
+    pub(super) footer: Footer,
+    pub(super) properties: Properties,
+    pub(super) fences: Fences,
+    pub(super) filter: FilterState,
+}
+
+/// What one lookup asked and cost in one segment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe {
+    /// The filter's answer, once it was asked.
+    pub(crate) answer: Option<Answer>,
+    /// The answer named a block whose fences do not cover the key.
+    pub(crate) refuted: bool,
+    pub(crate) filter_damaged: bool,
+    pub(crate) filter_pages: u64,
+    pub(crate) data_blocks: u64,
+    pub(crate) from_cache: u64,
+    pub(crate) read_bytes: u64,
+}
+
+/// The newest visible entry of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub(crate) kind: Kind,
+    pub(crate) value: Slice,
+}
+
+/// What is left to do after the filter.
+enum Next {
+    Absent,
+    /// Search this block, entering at this group if one is given.
+    Block(u32, Option<u32>),
+    /// Find the block by its fences.
+    Search,
+}
+
+impl Segment {
+    /// Opens the file that the manifest describes. A damaged segment is an error for what is
+    /// looked up in it, not for the store.
+    ///
+    /// # Errors
+    ///
+    /// When the file is missing or the system refuses to read it.
+    pub(crate) fn open(
+        storage: &Arc<dyn Storage>,
+        store_id: u128,
+        meta: SegmentMeta,
+        residency: FilterResidency,
+    ) -> Result<Segment> {
+        let name = file_name(meta.id);
+        let path = storage.path_of(&name);
+        let file = storage
+            .open(&name)
+            .map_err(|error| Error::io(&path, error))?;
+        let pinned = residency == FilterResidency::Pinned;
+        let body = match (Opener {
+            file,
+            path: &path,
+            meta: &meta,
+            store_id,
+        })
+        .open(pinned)
+        {
+            Err(error @ Error::Io { .. }) => return Err(error),
+            body => body,
+        };
+        Ok(Segment {
+            meta,
+            path,
+            body,
+            filter_build_time: None,
+        })
+    }
+
+    /// Keeps the time that the writer measured.
+    pub(crate) fn with_filter_build_time(mut self, time: Option<Duration>) -> Segment {
+        self.filter_build_time = time;
+        self
+    }
+
+    pub(super) fn body(&self) -> Result<&Body> {
+        self.body.as_ref().map_err(Clone::clone)
+    }
+
+    /// Why the segment cannot be read, if it cannot.
+    pub(crate) fn damage(&self) -> Option<&Error> {
+        self.body.as_ref().err()
+    }
+
+    /// Why lookups go without the filter, if they do.
+    pub(crate) fn filter_damage(&self) -> Option<&Error> {
+        match &self.body.as_ref().ok()?.filter {
+            FilterState::Damaged(damage) => Some(damage),
+            FilterState::None | FilterState::Ready(_) => None,
+        }
+    }
+
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        *self.meta.first_key <= *key && *key <= *self.meta.last_key
+    }
+
+    pub(super) fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corrupt(&self.path, offset, what)
+    }
+
+    /// The newest entry of `key` that is at most `sequence`. The key lies between the first and
+    /// the last key of the segment.
+    ///
+    /// Reads nothing if the filter says no, else at most one data block (more only for a key
+    /// whose versions fill blocks, or when two keys of the segment have equal hashes).
+    pub(crate) fn get(
+        &self,
+        (hash, key): (KeyHash, &[u8]),
+        sequence: Sequence,
+        caches: &Caches,
+        probe: &mut Probe,
+    ) -> Result<Option<Hit>> {
+        let body = self.body()?;
+        let FilterState::Ready(filter) = &body.filter else {
+            probe.filter_damaged = matches!(body.filter, FilterState::Damaged(_));
+            let block = body.fences.first_block_of(key);
+            return self.search(key, sequence, (block, None), (caches, probe));
+        };
+        let hit = match self.ask(body, filter, (hash, key), (caches, probe)) {
+            Next::Absent => None,
+            Next::Search => {
+                let block = body.fences.first_block_of(key);
+                self.search(key, sequence, (block, None), (caches, probe))?
+            }
+            Next::Block(block, group) => {
+                match self.search(key, sequence, (block, group), (caches, probe))? {
+                    // The place may be that of another key with the same hash.
+                    None if filter.equal_hashes => {
+                        let block = body.fences.first_block_of(key);
+                        self.search(key, sequence, (block, None), (caches, probe))?
+                    }
+                    hit => hit,
+                }
+            }
+        };
+        let counters = &filter.counters;
+        let counter = match (&hit, probe.data_blocks) {
+            (Some(_), _) => &counters.true_positives,
+            (None, 0) => &counters.negatives,
+            (None, _) => &counters.false_positives,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(hit)
+    }
+
+    /// Asks the filter and holds its answer against the fences.
+    fn ask(
+        &self,
+        body: &Body,
+        filter: &SegmentFilter,
+        (hash, key): (KeyHash, &[u8]),
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Next {
+        let answer = filter.ask(hash, self.page_source(body), &caches.pages, probe);
+        probe.answer = Some(answer);
+        let location = match answer {
+            Answer::No => return Next::Absent,
+            Answer::Maybe => return Next::Search,
+            Answer::At(location) => location,
+        };
+        let block = if filter.filter.block_ordinal_complete() {
+            body.fences
+                .covers(location.block, key)
+                .then_some(location.block)
+        } else {
+            let block = body.fences.first_block_of(key);
+            let known = 1_u64
+                .checked_shl(location.block_bits.into())
+                .map_or(u64::MAX, |m| m - 1);
+            (u64::from(block) & known == u64::from(location.block)).then_some(block)
+        };
+        match block {
+            // The last slot that can be stored stands for all behind it.
+            Some(block) => {
+                let group = location.slot.filter(|slot| *slot < u16::MAX).map(u32::from);
+                Next::Block(block, group)
+            }
+            None => {
+                probe.refuted = true;
+                if filter.equal_hashes {
+                    Next::Search
+                } else {
+                    Next::Absent
+                }
+            }
+        }
+    }
+
+    fn page_source<'a>(&self, body: &'a Body) -> PageSource<'a> {
+        PageSource {
+            file: &*body.file,
+            segment_id: self.meta.id,
+            identity: body.identity,
+        }
+    }
+
+    /// Searches a block, and the next ones as long as versions of the key go on.
+    fn search(
+        &self,
+        key: &[u8],
+        sequence: Sequence,
+        (mut block, mut group): (u32, Option<u32>),
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Result<Option<Hit>> {
+        let body = self.body()?;
+        while block < body.fences.block_count() {
+            let content = self.block(body, block, caches, probe)?;
+            let found = content.shape.search(&content.payload, key, sequence, group);
+            match found.map_err(|malformed| self.malformed_block(body, block, &malformed))? {
+                Found::Absent => return Ok(None),
+                Found::Entry {
+                    kind,
+                    value: (start, end),
+                    ..
+                } => {
+                    return Ok(Some(Hit {
+                        kind,
+                        value: content.payload.slice(start..end),
+                    }));
+                }
+                Found::Beyond => {
+                    block += 1;
+                    group = Some(0);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn malformed_block(&self, body: &Body, block: u32, what: &Malformed) -> Error {
+        self.corrupt(body.fences.extent(block).0, what.to_string())
+    }
+
+    /// A data block, from the cache or by one read.
+    pub(super) fn block(
+        &self,
+        body: &Body,
+        ordinal: u32,
+        caches: &Caches,
+        probe: &mut Probe,
+    ) -> Result<Block> {
+        let (offset, len) = body.fences.extent(ordinal);
+        probe.data_blocks += 1;
+        let key = (self.meta.id, offset);
+        if let Some(block) = caches.blocks.get(key) {
+            probe.from_cache += 1;
+            return Ok(block);
+        }
+        let len_bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        let stored = body
+            .file
+            .read(ReadCause::Data, offset, len_bytes)
+            .map_err(|error| Error::io(&self.path, error))?;
+        probe.read_bytes += len;
+        let block = Block::open(
+            &stored,
+            Place {
+                file: body.identity,
+                offset,
+            },
+        )
+        .map_err(|malformed| self.corrupt(offset, malformed.to_string()))?;
+        caches.blocks.insert(key, block.clone());
+        Ok(block)
+    }
+}
+
+/// The steps of opening a segment.
+struct Opener<'a> {
+    file: Arc<dyn ReadFile>,
+    path: &'a Path,
+    meta: &'a SegmentMeta,
+    store_id: u128,
+}
+
+impl Opener<'_> {
+    fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corrupt(self.path, offset, what)
+    }
+
+    fn identity(&self) -> u64 {
+        file_identity(self.store_id, self.meta.id)
+    }
+
+    fn open(self, pinned: bool) -> Result<Body> {
+        let footer = self.footer()?;
+        let properties = self.payload(
+            RegionKind::Properties,
+            (footer.properties, footer.offset()),
+            footer.properties_sum,
+        )?;
+        let properties = Properties::decode(&properties)
+            .map_err(|malformed| self.corrupt(footer.properties, malformed.to_string()))?;
+        if properties.first_key != self.meta.first_key || properties.last_key != self.meta.last_key
+        {
+            return Err(self.corrupt(footer.properties, "its key range is not the manifest's"));
+        }
+        let index = self.payload(
+            RegionKind::Index,
+            (footer.index, footer.properties),
+            footer.index_sum,
+        )?;
+        let range = (&*properties.first_key, &*properties.last_key);
+        let fences = Fences::decode(&index, range, footer.data_end, properties.raw_bytes)
+            .map_err(|malformed| self.corrupt(footer.index, malformed.to_string()))?;
+        let filter = self.filter(&footer, &properties, pinned);
+        let identity = self.identity();
+        Ok(Body {
+            file: self.file,
+            identity,
+            footer,
+            properties,
+            fences,
+            filter,
+        })
+    }
+
+    fn footer(&self) -> Result<Footer> {
+        let len = self.file.len();
+        if len != self.meta.file_len || len < FOOTER_BYTES as u64 {
+            let expected = self.meta.file_len;
+            let what = format!("the file has {len} bytes, the manifest says {expected}");
+            return Err(self.corrupt(len.min(expected), what));
+        }
+        let offset = len - FOOTER_BYTES as u64;
+        let bytes = self.read(ReadCause::Open, offset, FOOTER_BYTES as u64)?;
+        let (footer, sum) = Footer::decode(&bytes, len, self.identity())
+            .map_err(|malformed| self.corrupt(offset, malformed.to_string()))?;
+        if footer.segment_id != self.meta.id || footer.store_id != self.store_id {
+            return Err(self.corrupt(offset, "the segment of another store or number"));
+        }
+        if sum != self.meta.footer_sum {
+            return Err(self.corrupt(offset, "not the footer that the manifest knows"));
+        }
+        Ok(footer)
+    }
+
+    fn read(&self, cause: ReadCause, offset: u64, len: u64) -> Result<Slice> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.file
+            .read(cause, offset, len)
+            .map_err(|error| Error::io(self.path, error))
+    }
+
+    /// The payload of a region that the footer pins by its checksum.
+    fn payload(&self, kind: RegionKind, (start, end): (u64, u64), sum: u32) -> Result<Slice> {
+        if end - start < REGION_BYTES_MIN {
+            return Err(self.corrupt(start, format!("{}: its region is cut", kind.name())));
+        }
+        let cause = match kind {
+            RegionKind::FilterHeader => ReadCause::Filter,
+            RegionKind::Index => ReadCause::Index,
+            RegionKind::Data | RegionKind::Properties => ReadCause::Open,
+        };
+        let bytes = self.read(cause, start, end - start)?;
+        let region = region::open(
+            &bytes,
+            kind,
+            Place {
+                file: self.identity(),
+                offset: start,
+            },
+        )
+        .map_err(|malformed| self.corrupt(start, malformed.to_string()))?;
+        if region.checksum != sum {
+            let what = format!("{}: not the one that the footer knows", kind.name());
+            return Err(self.corrupt(start, what));
+        }
+        Ok(bytes.slice(0..region.payload_len))
+    }
+
+    /// The filter; whatever is wrong with it, the segment can be read without.
+    fn filter(&self, footer: &Footer, properties: &Properties, pinned: bool) -> FilterState {
+        let Some(filter) = &properties.filter else {
+            return FilterState::None;
+        };
+        let pages = (footer.filter_start, footer.filter_header);
+        let source = PageSource {
+            file: &*self.file,
+            segment_id: self.meta.id,
+            identity: self.identity(),
+        };
+        let header = self.payload(
+            RegionKind::FilterHeader,
+            (footer.filter_header, footer.index),
+            footer.filter_header_sum,
+        );
+        let opened = header.and_then(|header| {
+            SegmentFilter::open(&header, filter, pages, source, pinned)
+                .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
+        });
+        match opened {
+            Ok(filter) => FilterState::Ready(Box::new(filter)),
+            Err(error) => FilterState::Damaged(error),
+        }
+    }
+}

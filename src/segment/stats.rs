@@ -1,0 +1,194 @@
+//! What a segment says about itself from memory.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::filter::FilterKind;
+use crate::slice::Slice;
+use crate::storage::ReadCounts;
+
+use super::filter::{FilterState, SegmentFilter};
+use super::reader::{Body, Segment};
+
+/// One segment.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SegmentStats {
+    /// Its number, which names its file.
+    pub id: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Entries: values and tombstones, every version counted.
+    pub entries: u64,
+    /// Distinct keys.
+    pub keys: u64,
+    /// Tombstones among the entries.
+    pub tombstones: u64,
+    /// First key.
+    pub first_key: Slice,
+    /// Last key.
+    pub last_key: Slice,
+    /// Data blocks.
+    pub blocks: u64,
+    /// Bytes of the data blocks on disk.
+    pub data_bytes: u64,
+    /// Bytes of the index in memory.
+    pub index_bytes: u64,
+    /// The filter; `None` where the segment has none.
+    pub filter: Option<FilterStats>,
+    /// Reads of this file since `open`, by cause.
+    pub reads: ReadCounts,
+    /// Why the segment cannot be read, if it cannot; lookups in its key range are errors.
+    pub damage: Option<String>,
+}
+
+/// The filter of one segment. Counters start at zero at `open`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FilterStats {
+    /// `bloom` or `bloomier`.
+    pub kind: &'static str,
+    /// Payload bits for each key, fractions included.
+    pub r_bits: f64,
+    /// Probability, by calculation, that an absent key within the segment's range costs a read
+    /// of a data block.
+    pub designed_rate: f64,
+    /// Bytes of the filter region on disk.
+    pub disk_bytes: u64,
+    /// Bytes in memory when the whole filter is resident: what `Pinned` costs.
+    pub pinned_bytes: u64,
+    /// Bytes of it that are in memory at any rate (parameters, bump thresholds).
+    pub resident_bytes: u64,
+    /// Time to build it; `None` when it was built before this `open`.
+    pub build_time: Option<Duration>,
+    /// Lookups that asked the filter.
+    pub probes: u64,
+    /// Of these, answered "absent" without a read of a data block.
+    pub negatives: u64,
+    /// Of these, the key was there.
+    pub true_positives: u64,
+    /// Of these, a data block was read in vain.
+    pub false_positives: u64,
+    /// What is wrong with the filter, if anything: lookups go without it, or without its damaged
+    /// pages.
+    pub damage: Option<String>,
+}
+
+impl FilterStats {
+    /// False positives as a part of all probes for absent keys, or `None` before the first one.
+    pub fn measured_rate(&self) -> Option<f64> {
+        let absent = self.negatives + self.false_positives;
+        (absent > 0).then(|| self.false_positives as f64 / absent as f64)
+    }
+}
+
+impl Segment {
+    /// Numbers that are in memory, beside the reads of its file that the caller has counted.
+    /// Nothing is read.
+    pub(crate) fn stats(&self, reads: ReadCounts) -> SegmentStats {
+        let meta = &self.meta;
+        let mut stats = SegmentStats {
+            id: meta.id,
+            file_bytes: meta.file_len,
+            first_key: Slice::from(&*meta.first_key),
+            last_key: Slice::from(&*meta.last_key),
+            reads,
+            ..SegmentStats::default()
+        };
+        match self.body() {
+            Err(damage) => stats.damage = Some(damage.to_string()),
+            Ok(body) => {
+                stats.entries = body.properties.entries;
+                stats.keys = body.properties.keys;
+                stats.tombstones = body.properties.tombstones;
+                stats.blocks = u64::from(body.fences.block_count());
+                stats.data_bytes = body.footer.data_end;
+                stats.index_bytes = body.fences.memory_bytes();
+                stats.filter = filter_stats(body, self.filter_build_time);
+            }
+        }
+        stats
+    }
+}
+
+fn filter_stats(body: &Body, build_time: Option<Duration>) -> Option<FilterStats> {
+    let disk_bytes = body.footer.index - body.footer.filter_start;
+    match &body.filter {
+        FilterState::None => None,
+        FilterState::Damaged(damage) => Some(FilterStats {
+            kind: "unreadable",
+            disk_bytes,
+            damage: Some(damage.to_string()),
+            ..FilterStats::default()
+        }),
+        FilterState::Ready(filter) => Some(FilterStats {
+            disk_bytes,
+            build_time,
+            ..ready_stats(filter)
+        }),
+    }
+}
+
+fn ready_stats(filter: &SegmentFilter) -> FilterStats {
+    let counters = &filter.counters;
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let damaged_pages = count(&counters.damaged_pages);
+    FilterStats {
+        kind: match filter.filter.kind() {
+            FilterKind::Bloom => "bloom",
+            FilterKind::Bloomier => "bloomier",
+        },
+        r_bits: filter.filter.r_bits(),
+        designed_rate: filter.filter.designed_rate(),
+        pinned_bytes: filter.pinned_bytes(),
+        resident_bytes: filter.filter.resident_bytes() as u64,
+        probes: count(&counters.probes),
+        negatives: count(&counters.negatives),
+        true_positives: count(&counters.true_positives),
+        false_positives: count(&counters.false_positives),
+        damage: (damaged_pages > 0)
+            .then(|| format!("{damaged_pages} lookups met a damaged filter page")),
+        ..FilterStats::default()
+    }
+}
+
+impl fmt::Display for SegmentStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:06}.seg {} keys, {} entries, {} bytes, {} blocks, {:?} to {:?}",
+            self.id,
+            self.keys,
+            self.entries,
+            self.file_bytes,
+            self.blocks,
+            self.first_key,
+            self.last_key
+        )?;
+        if let Some(damage) = &self.damage {
+            return write!(f, ", DAMAGED: {damage}");
+        }
+        match &self.filter {
+            None => write!(f, ", no filter"),
+            Some(FilterStats {
+                kind,
+                damage: Some(damage),
+                ..
+            }) => {
+                write!(f, ", {kind} filter DAMAGED: {damage}")
+            }
+            Some(filter) => {
+                write!(
+                    f,
+                    ", {} {:.2} bits, false positives designed {:.6}",
+                    filter.kind, filter.r_bits, filter.designed_rate
+                )?;
+                if let Some(rate) = filter.measured_rate() {
+                    write!(f, " measured {rate:.6}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Writes a segment in one pass: data blocks first, then what was learnt on the way.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zstd::bulk::Compressor;
+
+use crate::error::{Error, Result};
+use crate::filter::{
+    self, Answer, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place as FilterPlace, hash_key,
+};
+use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
+use crate::format::index::Builder as IndexBuilder;
+use crate::format::manifest::SegmentMeta;
+use crate::format::region::{self, Codec, Place, RegionKind, Stored, TRAILER_BYTES, file_identity};
+use crate::format::segment::{
+    FILTER_ALIGN, FilterProperties, Footer, PAGE_WORDS, Properties, encode_page,
+};
+use crate::key::{Kind, Sequence};
+use crate::options::Compression;
+use crate::storage::{AppendFile, Storage};
+
+use super::file_name;
+
+/// Bytes gathered before they are handed to the system.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Blocks begin at a multiple of this when they are not compressed, or of the block size if that
+/// is smaller: then a read touches no page of the device that it need not touch.
+const PAGE_ALIGN: usize = 4096;
+
+/// How a segment is written.
+#[derive(Clone, Debug)]
+pub(crate) struct WriterOptions {
+    pub(crate) store_id: u128,
+    pub(crate) hash_seed: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) entries_per_group: u32,
+    pub(crate) compression: Compression,
+    pub(crate) filter: Option<FilterSpec>,
+    /// At most every sequence that will be added.
+    pub(crate) sequence_base: Sequence,
+    pub(crate) filter_salt: u64,
+}
+
+/// A segment that is being written. Dropped before [`Writer::finish`], it leaves a file that the
+/// caller removes.
+pub(crate) struct Writer {
+    options: WriterOptions,
+    id: u64,
+    identity: u64,
+    path: PathBuf,
+    file: Box<dyn AppendFile>,
+    out: Vec<u8>,
+    /// Bytes of the file before `out`.
+    written: u64,
+    block: BlockBuilder,
+    block_first_key: Vec<u8>,
+    previous_block_last_key: Option<Vec<u8>>,
+    last_key: Option<Vec<u8>>,
+    index: IndexBuilder,
+    hashes: Vec<KeyHash>,
+    places: Vec<FilterPlace>,
+    max_slot: u16,
+    properties: Properties,
+    compressor: Option<Compressor<'static>>,
+}
+
+/// A finished segment, durable but for the directory entry.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) meta: SegmentMeta,
+    pub(crate) filter_build_time: Option<Duration>,
+}
+
+impl Writer {
+    pub(crate) fn create(
+        storage: &Arc<dyn Storage>,
+        id: u64,
+        options: WriterOptions,
+    ) -> Result<Writer> {
+        let name = file_name(id);
+        let path = storage.path_of(&name);
+        let file = storage
+            .create(&name)
+            .map_err(|error| Error::io(&path, error))?;
+        let compressor = match options.compression {
+            Compression::None => None,
+            Compression::Zstd { level } => {
+                Some(Compressor::new(level).map_err(|error| Error::io(&path, error))?)
+            }
+        };
+        Ok(Writer {
+            id,
+            identity: file_identity(options.store_id, id),
+            path,
+            file,
+            out: Vec::with_capacity(BUFFER_BYTES + PAGE_ALIGN),
+            written: 0,
+            block: BlockBuilder::new(options.sequence_base, options.entries_per_group),
+            block_first_key: Vec::new(),
+            previous_block_last_key: None,
+            last_key: None,
+            index: IndexBuilder::default(),
+            hashes: Vec::new(),
+            places: Vec::new(),
+            max_slot: 0,
+            properties: Properties {
+                sequence_min: Sequence::MAX,
+                ..Properties::default()
+            },
+            compressor,
+            options,
+        })
+    }
+
+    /// Bytes of the data blocks so far.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.written + self.out.len() as u64
+    }
+
+    /// Adds the next entry, in the order of [`crate::key::compare`].
+    pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let limit = self.options.block_bytes as usize - TRAILER_BYTES;
+        if !self.block.is_empty() && self.block.len_with(entry) > limit {
+            self.finish_block()?;
+        }
+        if self.block.is_empty() {
+            self.block_first_key.clear();
+            self.block_first_key.extend_from_slice(entry.key);
+        }
+        if self.last_key.as_deref() != Some(entry.key) {
+            self.first_entry_of_key(entry.key);
+        }
+        self.block.add(entry);
+        let properties = &mut self.properties;
+        properties.entries += 1;
+        properties.tombstones += u64::from(entry.kind == Kind::Tombstone);
+        properties.sequence_min = properties.sequence_min.min(entry.sequence);
+        properties.sequence_max = properties.sequence_max.max(entry.sequence);
+        properties.raw_bytes += (entry.key.len() + entry.value.len()) as u64;
+        Ok(())
+    }
+
+    /// The filter names the place of the newest entry of a key; older versions follow it.
+    fn first_entry_of_key(&mut self, key: &[u8]) {
+        if self.options.filter.is_some() {
+            let block = u32::try_from(self.index.block_count()).unwrap_or(u32::MAX);
+            let slot = u16::try_from(self.block.next_group()).unwrap_or(u16::MAX);
+            self.max_slot = self.max_slot.max(slot);
+            self.hashes.push(hash_key(self.options.hash_seed, key));
+            self.places.push(FilterPlace { block, slot });
+        }
+        if self.properties.keys == 0 {
+            self.properties.first_key = key.to_vec();
+        }
+        self.properties.keys += 1;
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        let start = self.out.len();
+        let offset = self.written + start as u64;
+        let stored = self.encode_block()?;
+        let place = Place {
+            file: self.identity,
+            offset,
+        };
+        region::finish(&mut self.out, start, RegionKind::Data, stored, place);
+        let stored_len = (self.out.len() - start) as u64;
+        let before = self.previous_block_last_key.as_deref();
+        self.index.add(stored_len, before, &self.block_first_key);
+        self.previous_block_last_key.clone_from(&self.last_key);
+        self.block.clear();
+        if self.out.len() >= BUFFER_BYTES {
+            self.write_out()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Appends the payload of the block, compressed if that makes it smaller.
+    fn encode_block(&mut self) -> Result<Stored> {
+        let payload = self.block.finish();
+        let plain_len = payload.len();
+        if let Some(compressor) = &mut self.compressor {
+            let packed = compressor
+                .compress(payload)
+                .map_err(|error| Error::io(&self.path, error))?;
+            if packed.len() < plain_len {
+                self.out.extend_from_slice(&packed);
+                return Ok(Stored {
+                    codec: Codec::Zstd,
+                    plain_len,
+                    align: 1,
+                });
+            }
+        }
+        self.out.extend_from_slice(payload);
+        let align = if self.compressor.is_some() {
+            1
+        } else {
+            PAGE_ALIGN.min(self.options.block_bytes as usize)
+        };
+        Ok(Stored {
+            codec: Codec::Plain,
+            plain_len,
+            align,
+        })
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.file
+            .append(&self.out)
+            .map_err(|error| Error::io(&self.path, error))?;
+        self.written += self.out.len() as u64;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Writes filter, index, properties and footer, and syncs the file. At least one entry was
+    /// added.
+    pub(crate) fn finish(mut self, level: u32, run: u64) -> Result<Finished> {
+        if !self.block.is_empty() {
+            self.finish_block()?;
+        }
+        let mut footer = Footer {
+            segment_id: self.id,
+            store_id: self.options.store_id,
+            data_end: self.data_bytes(),
+            ..Footer::default()
+        };
+        let filter_build_time = self.write_filter(&mut footer)?;
+        let index = std::mem::take(&mut self.index).finish();
+        (footer.index, footer.index_sum) = self.write_region(RegionKind::Index, &index)?;
+        self.properties.last_key = self.last_key.take().unwrap_or_default();
+        let properties = self.properties.encode();
+        (footer.properties, footer.properties_sum) =
+            self.write_region(RegionKind::Properties, &properties)?;
+        footer.file_len = self.data_bytes() + crate::format::segment::FOOTER_BYTES as u64;
+        let (bytes, footer_sum) = footer.encode(self.identity);
+        self.out.extend_from_slice(&bytes);
+        self.write_out()?;
+        self.file
+            .sync()
+            .map_err(|error| Error::io(&self.path, error))?;
+        let meta = SegmentMeta {
+            id: self.id,
+            level,
+            run,
+            file_len: footer.file_len,
+            footer_sum,
+            sequence_max: self.properties.sequence_max,
+            first_key: self.properties.first_key,
+            last_key: self.properties.last_key,
+        };
+        Ok(Finished {
+            meta,
+            filter_build_time,
+        })
+    }
+
+    fn write_region(&mut self, kind: RegionKind, payload: &[u8]) -> Result<(u64, u32)> {
+        let start = self.out.len();
+        let offset = self.data_bytes();
+        self.out.extend_from_slice(payload);
+        let place = Place {
+            file: self.identity,
+            offset,
+        };
+        let stored = Stored::plain(payload.len());
+        let sum = region::finish(&mut self.out, start, kind, stored, place);
+        if self.out.len() >= BUFFER_BYTES {
+            self.write_out()?;
+        }
+        Ok((offset, sum))
+    }
+
+    fn write_filter(&mut self, footer: &mut Footer) -> Result<Option<Duration>> {
+        footer.filter_start = self.data_bytes();
+        footer.filter_header = footer.filter_start;
+        let Some((built, took)) = self.build_filter() else {
+            return Ok(None);
+        };
+        if !built.body.is_empty() {
+            let aligned = footer.filter_start.next_multiple_of(FILTER_ALIGN);
+            let gap = (aligned - footer.filter_start) as usize;
+            self.out.resize(self.out.len() + gap, 0);
+            footer.filter_start = aligned;
+        }
+        for words in built.body.chunks(PAGE_WORDS) {
+            let offset = self.data_bytes();
+            encode_page(words, self.identity, offset, &mut self.out);
+            if self.out.len() >= BUFFER_BYTES {
+                self.write_out()?;
+            }
+        }
+        (footer.filter_header, footer.filter_header_sum) =
+            self.write_region(RegionKind::FilterHeader, &built.header)?;
+        self.properties.filter = Some(FilterProperties {
+            kind: built.kind.to_u8(),
+            body_words: built.body.len() as u64,
+            equal_hashes: built.equal_hashes,
+            designed_rate: built.designed_rate,
+        });
+        Ok(Some(took))
+    }
+
+    /// Builds the filter and looks every key up in it: a filter that would hide a key is a bug,
+    /// and a segment without a filter is slower, not wrong.
+    fn build_filter(&mut self) -> Option<(Built, Duration)> {
+        let spec = self.options.filter?;
+        let started = Instant::now();
+        let built = filter::build(&Build {
+            spec,
+            salt: self.options.filter_salt,
+            hashes: &self.hashes,
+            places: &self.places,
+            block_count: u32::try_from(self.index.block_count()).unwrap_or(u32::MAX),
+            max_slot: self.max_slot,
+        });
+        let took = started.elapsed();
+        let finds = finds_every_key(&built, &self.hashes, &self.places);
+        debug_assert!(finds, "a filter must find every key it was built from");
+        finds.then_some((built, took))
+    }
+}
+
+fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[FilterPlace]) -> bool {
+    let Ok(filter) = Filter::parse(built.kind, &built.header, built.body.len() as u64) else {
+        return false;
+    };
+    hashes.iter().zip(places).all(|(hash, place)| {
+        let answer = match filter.locate(*hash) {
+            Lookup::Answered(answer) => answer,
+            Lookup::Window(window) => {
+                let words = window.words();
+                let range = words.start as usize..words.end as usize;
+                filter.answer(&window, built.body.get(range).unwrap_or_default())
+            }
+        };
+        match answer {
+            Answer::No => false,
+            Answer::Maybe => true,
+            Answer::At(location) => {
+                let known = 1_u64
+                    .checked_shl(location.block_bits.into())
+                    .map_or(u64::MAX, |m| m - 1);
+                built.equal_hashes
+                    || (u64::from(place.block) & known == u64::from(location.block)
+                        && location.slot.is_none_or(|slot| slot == place.slot))
+            }
+        }
+    })
+}
+
+/// The least payload that a block must have room for; see the bounds of `block_bytes`.
+const _: () = assert!(HEADER_BYTES + TRAILER_BYTES < 512);

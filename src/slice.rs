@@ -1,0 +1,185 @@
+//! Bytes that keep their memory alive: a cheap handle into a block, a map or the memtable.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// A read-only piece of bytes that is cheap to clone and keeps the memory it lies in alive.
+///
+/// A value returned by a lookup is a `Slice` into its data block: nothing is copied, and the
+/// whole block (4 KiB by default) stays in memory as long as the slice does. Use
+/// [`Slice::to_vec`] to keep a small value for long.
+#[derive(Clone)]
+pub struct Slice {
+    owner: Owner,
+    // Invariant: start <= end <= owner.bytes().len().
+    start: usize,
+    end: usize,
+}
+
+#[derive(Clone)]
+enum Owner {
+    Heap(Arc<[u8]>),
+    Buffer(Arc<Vec<u8>>),
+    Map(Arc<memmap2::Mmap>),
+}
+
+impl Owner {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Owner::Heap(bytes) => bytes,
+            Owner::Buffer(bytes) => bytes,
+            Owner::Map(map) => map,
+        }
+    }
+}
+
+impl Slice {
+    pub(crate) fn from_map(map: Arc<memmap2::Mmap>, range: Range<usize>) -> Option<Slice> {
+        let valid = range.start <= range.end && range.end <= map.len();
+        valid.then(|| Slice {
+            owner: Owner::Map(map),
+            start: range.start,
+            end: range.end,
+        })
+    }
+
+    /// A part of this slice that shares its memory.
+    ///
+    /// # Panics
+    ///
+    /// If the range does not lie within the slice, as indexing does.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Slice {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "range {range:?} is outside a slice of {} bytes",
+            self.len()
+        );
+        Slice {
+            owner: self.owner.clone(),
+            start: self.start + range.start,
+            end: self.start + range.end,
+        }
+    }
+
+    /// Whether the bytes lie in a memory map and cost no memory of the process's own.
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.owner, Owner::Map(_))
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.owner.bytes()[self.start..self.end]
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::borrow::Borrow<[u8]> for Slice {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Default for Slice {
+    fn default() -> Slice {
+        Slice::from(Vec::new())
+    }
+}
+
+impl From<Vec<u8>> for Slice {
+    fn from(bytes: Vec<u8>) -> Slice {
+        let end = bytes.len();
+        Slice {
+            owner: Owner::Buffer(Arc::new(bytes)),
+            start: 0,
+            end,
+        }
+    }
+}
+
+impl From<&[u8]> for Slice {
+    fn from(bytes: &[u8]) -> Slice {
+        Slice {
+            owner: Owner::Heap(Arc::from(bytes)),
+            start: 0,
+            end: bytes.len(),
+        }
+    }
+}
+
+impl From<&str> for Slice {
+    fn from(text: &str) -> Slice {
+        Slice::from(text.as_bytes())
+    }
+}
+
+/// Shows the bytes as escaped ASCII, so that foreign bytes are safe on a terminal.
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.escape_ascii())
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Slice {
+    fn eq(&self, other: &T) -> bool {
+        **self == *other.as_ref()
+    }
+}
+
+impl Eq for Slice {}
+
+impl PartialOrd for Slice {
+    fn partial_cmp(&self, other: &Slice) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slice {
+    fn cmp(&self, other: &Slice) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for Slice {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_memory_and_compares_as_bytes() {
+        let whole = Slice::from(b"abcdef".to_vec());
+        let part = whole.slice(1..4);
+        assert_eq!(part, b"bcd");
+        assert_eq!(part, "bcd");
+        assert_eq!(part.slice(1..1), b"");
+        assert_eq!(part.as_ptr(), whole[1..].as_ptr());
+        assert_eq!(whole.cmp(&Slice::from("b")), Ordering::Less);
+        assert_eq!(
+            format!("{:?}", Slice::from(&b"a\x1b\"\xff"[..])),
+            r#""a\x1b\"\xff""#
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a slice of 2 bytes")]
+    fn refuses_a_range_outside() {
+        let part = Slice::from(b"abcdef".to_vec()).slice(0..2);
+        drop(part.slice(1..3));
+    }
+}

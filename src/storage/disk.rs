@@ -1,0 +1,420 @@
+//! Files of the operating system.
+//!
+//! Files are made with mode 0600 and directories with 0700. Names are single components, and a
+//! symbolic link, a pipe or a device under the name of a file is refused, not followed.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module is the one that touches files"
+)]
+
+#[cfg(not(unix))]
+compile_error!("criba runs on unix only: it needs positioned reads and directory syncs");
+
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
+use crate::slice::Slice;
+
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// How bytes of a file are read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Io {
+    /// One positioned read into memory of its own for each request. A failing device or a file
+    /// that someone cut short is an error.
+    #[default]
+    Pread,
+    /// A memory map of each file: a read copies nothing and costs no system call while the page
+    /// is in the system's cache.
+    ///
+    /// When the device fails, or someone cuts a mapped file short in spite of the store's lock,
+    /// the system ends the process with SIGBUS: no error can be returned. Who overwrites a mapped
+    /// file changes bytes whose checksum was verified.
+    Mmap,
+}
+
+/// A directory of the operating system.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    path: PathBuf,
+    io: Io,
+}
+
+impl Disk {
+    /// Stands for a directory, which need not exist yet.
+    pub fn new(path: impl Into<PathBuf>, io: Io) -> Disk {
+        Disk {
+            path: path.into(),
+            io,
+        }
+    }
+
+    fn at(&self, name: &str) -> io::Result<PathBuf> {
+        let mut components = Path::new(name).components();
+        match (components.next(), components.next()) {
+            (Some(Component::Normal(only)), None) if only == OsStr::new(name) => {
+                Ok(self.path.join(name))
+            }
+            _ => Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "not a plain file name",
+            )),
+        }
+    }
+
+    fn open_regular(&self, name: &str, options: &mut OpenOptions) -> io::Result<File> {
+        // Without O_NONBLOCK the opening of a pipe would wait for its other end.
+        options
+            .mode(FILE_MODE)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = options.open(self.at(name)?)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
+        Ok(file)
+    }
+}
+
+impl Storage for Disk {
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn create_dir(&self) -> io::Result<()> {
+        make_dir(&self.path)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            // Names of the store are ASCII: one that changes here is none of them.
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        let file = self.open_regular(name, OpenOptions::new().read(true))?;
+        let len = file.metadata()?.len();
+        match self.io {
+            Io::Mmap if len > 0 => Ok(Arc::new(Mapped {
+                map: Arc::new(map(&file)?),
+            })),
+            Io::Mmap | Io::Pread => Ok(Arc::new(Positioned { file, len })),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>> {
+        let file = self.open_regular(name, OpenOptions::new().write(true).create_new(true))?;
+        Ok(Box::new(Appended {
+            file: Arc::new(Synced(file)),
+        }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.at(from)?, self.at(to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.at(name)?)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.open_regular(name, OpenOptions::new().read(true))?
+            .sync_all()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        let mut options = OpenOptions::new();
+        let file = self.open_regular(name, options.write(true).create(true).truncate(false))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(Locked { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
+        let text = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+        let digits = std::str::from_utf8(&text).ok()?.trim().replace('-', "");
+        u128::from_str_radix(&digits, 16).ok()
+    }
+}
+
+/// Makes a directory and those above it, each name durable before the next is made in it.
+fn make_dir(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return std::fs::metadata(path).map(drop),
+    };
+    let mut builder = DirBuilder::new();
+    builder.mode(DIRECTORY_MODE);
+    let made = match builder.create(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make_dir(parent)?;
+            builder.create(path)
+        }
+        made => made,
+    };
+    match made {
+        Ok(()) => File::open(parent)?.sync_all(),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if !std::fs::metadata(path)?.is_dir() {
+                return Err(error);
+            }
+            // An earlier attempt may have been cut off before it made the name durable. Where
+            // the parent may not be read, someone else made the directory.
+            match File::open(parent) {
+                Ok(parent) => parent.sync_all(),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "a file can be mapped only by a promise that nobody changes it"
+)]
+fn map(file: &File) -> io::Result<memmap2::Mmap> {
+    // SAFETY: the bytes must not change while they are mapped. A published file is never written
+    // to again; a journal only grows, behind what is mapped of it; the lock keeps out other
+    // processes that write. A removed file stays as it is while it is mapped. Who writes to the
+    // files of a store by other means breaks this promise, as `Io::Mmap` says.
+    unsafe { memmap2::Mmap::map(file) }
+}
+
+/// The end of a range that lies within `file_len` bytes.
+fn end_within(file_len: u64, offset: u64, len: usize) -> io::Result<u64> {
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= file_len => Ok(end),
+        _ => Err(ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[derive(Debug)]
+struct Positioned {
+    file: File,
+    len: u64,
+}
+
+impl ReadFile for Positioned {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, _: ReadCause, offset: u64, len: usize) -> io::Result<Slice> {
+        end_within(self.len, offset, len)?;
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(Slice::from(bytes))
+    }
+}
+
+#[derive(Debug)]
+struct Mapped {
+    map: Arc<memmap2::Mmap>,
+}
+
+impl ReadFile for Mapped {
+    fn len(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    fn read(&self, _: ReadCause, offset: u64, len: usize) -> io::Result<Slice> {
+        let end = end_within(self.len(), offset, len)?;
+        let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
+        range
+            .and_then(|(start, end)| Slice::from_map(Arc::clone(&self.map), start..end))
+            .ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+}
+
+#[derive(Debug)]
+struct Appended {
+    file: Arc<Synced>,
+}
+
+#[derive(Debug)]
+struct Synced(File);
+
+impl AppendFile for Appended {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        (&self.file.0).write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn syncer(&self) -> Arc<dyn SyncFile> {
+        Arc::<Synced>::clone(&self.file)
+    }
+}
+
+impl SyncFile for Synced {
+    fn sync(&self) -> io::Result<()> {
+        // fdatasync leaves out times only: the length is needed to read the data back, and is
+        // written with it.
+        self.0.sync_data()
+    }
+}
+
+/// The lock ends when the file is closed.
+#[derive(Debug)]
+struct Locked {
+    _file: File,
+}
+
+impl LockGuard for Locked {}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn disk(io: Io) -> (tempfile::TempDir, Disk) {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::new(directory.path().join("a/b"), io);
+        disk.create_dir().unwrap();
+        (directory, disk)
+    }
+
+    fn write(disk: &Disk, name: &str, bytes: &[u8]) {
+        let mut file = disk.create(name).unwrap();
+        file.append(bytes).unwrap();
+        file.sync().unwrap();
+        file.syncer().sync().unwrap();
+    }
+
+    #[test]
+    fn reads_what_was_appended_and_nothing_beyond() {
+        for io in [Io::Pread, Io::Mmap] {
+            let (_directory, disk) = disk(io);
+            write(&disk, "full", b"0123456789");
+            write(&disk, "empty", b"");
+            disk.sync_file("full").unwrap();
+            disk.sync_dir().unwrap();
+            let file = disk.open("full").unwrap();
+            assert_eq!(file.len(), 10);
+            assert_eq!(file.read(ReadCause::Data, 2, 3).unwrap(), b"234");
+            assert_eq!(file.read(ReadCause::Data, 10, 0).unwrap(), b"");
+            assert_eq!(
+                file.read(ReadCause::Data, 0, 10).unwrap().is_mapped(),
+                io == Io::Mmap
+            );
+            for (offset, len) in [(0, 11), (11, 0), (u64::MAX, 1), (1, usize::MAX)] {
+                let error = file.read(ReadCause::Data, offset, len).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{offset} {len}");
+            }
+            let empty = disk.open("empty").unwrap();
+            assert!(empty.is_empty());
+            assert_eq!(empty.read(ReadCause::Open, 0, 0).unwrap(), b"");
+            assert!(empty.read(ReadCause::Open, 0, 1).is_err());
+        }
+    }
+
+    #[test]
+    fn a_removed_file_stays_readable() {
+        for io in [Io::Pread, Io::Mmap] {
+            let (_directory, disk) = disk(io);
+            write(&disk, "old", b"old");
+            write(&disk, "new", b"new");
+            let old = disk.open("old").unwrap();
+            disk.rename("new", "old").unwrap();
+            assert_eq!(disk.list().unwrap(), ["old"]);
+            assert_eq!(
+                disk.open("old")
+                    .unwrap()
+                    .read(ReadCause::Data, 0, 3)
+                    .unwrap(),
+                b"new"
+            );
+            disk.remove("old").unwrap();
+            assert_eq!(old.read(ReadCause::Data, 0, 3).unwrap(), b"old");
+            assert_eq!(disk.open("old").unwrap_err().kind(), ErrorKind::NotFound);
+        }
+    }
+
+    /// P14: only the owner may read, and links are not followed.
+    #[test]
+    fn only_plain_private_files() {
+        let (directory, disk) = disk(Io::Pread);
+        write(&disk, "file", b"x");
+        let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(disk.path_of("file")), 0o600);
+        assert_eq!(mode(directory.path().join("a/b")), 0o700);
+        assert_eq!(mode(directory.path().join("a")), 0o700);
+
+        symlink(disk.path_of("file"), disk.path_of("link")).unwrap();
+        symlink(disk.path_of("nowhere"), disk.path_of("dangling")).unwrap();
+        for name in ["link", "dangling"] {
+            assert!(disk.open(name).is_err());
+            assert!(disk.sync_file(name).is_err());
+            assert!(disk.lock(name).is_err());
+            assert_eq!(
+                disk.create(name).unwrap_err().kind(),
+                ErrorKind::AlreadyExists
+            );
+        }
+        assert_eq!(
+            disk.create("file").unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
+        for name in ["", ".", "..", "../b", "/etc/passwd", "b/", "./b"] {
+            assert_eq!(
+                disk.open(name).unwrap_err().kind(),
+                ErrorKind::InvalidInput,
+                "{name}"
+            );
+        }
+        DirBuilder::new().create(disk.path_of("folder")).unwrap();
+        assert!(disk.open("folder").is_err());
+        assert_eq!(disk.list().unwrap(), ["dangling", "file", "folder", "link"]);
+        let in_the_way = Disk::new(disk.path_of("file"), Io::Pread);
+        assert!(in_the_way.create_dir().is_err());
+        disk.create_dir().unwrap();
+    }
+
+    #[test]
+    fn one_holder_of_the_lock() {
+        let (_directory, disk) = disk(Io::Pread);
+        let guard = disk.lock("LOCK").unwrap();
+        assert_eq!(
+            disk.clone().lock("LOCK").unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        drop(guard);
+        drop(disk.lock("LOCK").unwrap());
+    }
+
+    #[test]
+    fn the_run_of_the_system_has_one_name() {
+        let disk = Disk::new("nowhere", Io::Pread);
+        assert_eq!(disk.boot_id(), disk.boot_id());
+        assert_ne!(disk.boot_id(), Some(0));
+        assert_eq!(disk.list().unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}

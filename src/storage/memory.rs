@@ -1,0 +1,523 @@
+//! A file system in memory that knows what would survive.
+//!
+//! For each file it keeps how many bytes the last sync made durable, and for the directory which
+//! names the last [`Storage::sync_dir`] made durable; [`Memory::crash`] makes an image of what a
+//! kill or a power cut leaves. For tests: every read copies, and one mutex guards everything.
+//!
+//! The images are the three plain ones. Sectors that survive in any order, torn writes and syncs
+//! that drop their pages need a history of operations, which is not kept here; it can be recorded
+//! where each mutating call passes, in `State::mutate`.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
+use crate::slice::Slice;
+
+/// What a crash leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Survivors {
+    /// The process was killed: everything it gave to the system is there, synced or not, and the
+    /// system still runs.
+    Everything,
+    /// Power was lost and the system had written nothing on its own: files hold what was synced,
+    /// and the directory the names of its last sync, so that created names are gone and removed
+    /// or renamed ones are back.
+    Synced,
+    /// Power was lost and the system had written names as they came, but of the data only what
+    /// was synced: new files may be there and empty.
+    Ordered,
+}
+
+/// A directory in memory. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+type Names = BTreeMap<String, Arc<File>>;
+
+// Lock order: the state, then a file.
+#[derive(Debug)]
+struct State {
+    exists: bool,
+    names: Names,
+    durable_names: Names,
+    locked: bool,
+    boot_id: u128,
+    mutations: u64,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug, Default)]
+struct File(Mutex<Data>);
+
+#[derive(Debug, Clone, Default)]
+struct Data {
+    bytes: Vec<u8>,
+    // Invariant: durable_len <= bytes.len().
+    durable_len: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    /// Number of the first mutating call that fails.
+    first: u64,
+    kind: ErrorKind,
+}
+
+impl Memory {
+    /// An empty file system, in which the directory is yet to be made.
+    #[must_use]
+    pub fn new() -> Memory {
+        Memory::with(State {
+            exists: false,
+            names: Names::new(),
+            durable_names: Names::new(),
+            locked: false,
+            boot_id: 1,
+            mutations: 0,
+            fault: None,
+        })
+    }
+
+    fn with(state: State) -> Memory {
+        Memory {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+
+    /// An image of what a crash at this moment leaves: independent of this one, not locked, and
+    /// without faults.
+    #[must_use]
+    pub fn crash(&self, survivors: Survivors) -> Memory {
+        let state = self.state();
+        let is_kill = survivors == Survivors::Everything;
+        // A file may have a durable name and another one now: it stays one file.
+        let mut copies = BTreeMap::new();
+        let mut copy = |names: &Names| -> Names {
+            let mut image = |file: &Arc<File>| {
+                let image = copies.entry(Arc::as_ptr(file)).or_insert_with(|| {
+                    let mut data = file.data().clone();
+                    if !is_kill {
+                        data.bytes.truncate(data.durable_len);
+                    }
+                    Arc::new(File(Mutex::new(data)))
+                });
+                Arc::clone(image)
+            };
+            names
+                .iter()
+                .map(|(name, file)| (name.clone(), image(file)))
+                .collect()
+        };
+        let names = copy(&state.names);
+        let durable_names = copy(&state.durable_names);
+        let (names, durable_names) = match survivors {
+            Survivors::Everything => (names, durable_names),
+            Survivors::Synced => (durable_names.clone(), durable_names),
+            Survivors::Ordered => (names.clone(), names),
+        };
+        Memory::with(State {
+            exists: state.exists,
+            names,
+            durable_names,
+            locked: false,
+            boot_id: if is_kill {
+                state.boot_id
+            } else {
+                state.boot_id + 1
+            },
+            mutations: 0,
+            fault: None,
+        })
+    }
+
+    /// Makes the `n`-th mutating call from now on fail (1 is the very next one), and all after
+    /// it, until [`Memory::heal`]. A failing append has written the first half of its bytes.
+    ///
+    /// Mutating are all calls that change files, names or what is durable; taking the lock is not.
+    pub fn fail_after(&self, n: u64, kind: ErrorKind) {
+        let mut state = self.state();
+        let first = state.mutations.saturating_add(n.max(1));
+        state.fault = Some(Fault { first, kind });
+    }
+
+    /// Ends the failures of [`Memory::fail_after`].
+    pub fn heal(&self) {
+        self.state().fault = None;
+    }
+
+    /// How many mutating calls have been made, failed ones included.
+    #[must_use]
+    pub fn mutations(&self) -> u64 {
+        self.state().mutations
+    }
+
+    /// Puts other bytes in a file behind the back of those who have it open, or makes a file; all
+    /// of it is durable at once.
+    pub fn replace(&self, name: &str, bytes: impl Into<Vec<u8>>) {
+        let mut state = self.state();
+        let bytes = bytes.into();
+        let file = Arc::clone(state.names.entry(name.to_owned()).or_default());
+        *file.data() = Data {
+            durable_len: bytes.len(),
+            bytes,
+        };
+        state.durable_names.insert(name.to_owned(), file);
+    }
+
+    /// All bytes of a file, or `None` when there is no such file.
+    #[must_use]
+    pub fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
+        self.state()
+            .names
+            .get(name)
+            .map(|file| file.data().bytes.clone())
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.state().mutate()?;
+        let mut data = file.data();
+        data.durable_len = data.bytes.len();
+        Ok(())
+    }
+}
+
+impl File {
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Every call that changes something passes here first.
+    fn mutate(&mut self) -> io::Result<()> {
+        self.mutations += 1;
+        match self.fault {
+            Some(fault) if self.mutations >= fault.first => Err(fault.kind.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn file(&self, name: &str) -> io::Result<Arc<File>> {
+        self.names
+            .get(name)
+            .cloned()
+            .ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn check_exists(&self) -> io::Result<()> {
+        if self.exists {
+            Ok(())
+        } else {
+            Err(ErrorKind::NotFound.into())
+        }
+    }
+}
+
+impl Storage for Memory {
+    fn path_of(&self, name: &str) -> PathBuf {
+        PathBuf::from("memory").join(name)
+    }
+
+    fn create_dir(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.mutate()?;
+        state.exists = true;
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let state = self.state();
+        state.check_exists()?;
+        Ok(state.names.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        let file = self.state().file(name)?;
+        let len = file.data().bytes.len();
+        Ok(Arc::new(Reader { file, len }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>> {
+        let mut state = self.state();
+        state.check_exists()?;
+        state.mutate()?;
+        if state.names.contains_key(name) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let file = Arc::<File>::default();
+        state.names.insert(name.to_owned(), Arc::clone(&file));
+        let handle = Handle {
+            shared: Arc::clone(&self.shared),
+            file,
+        };
+        Ok(Box::new(Appender {
+            handle: Arc::new(handle),
+        }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.mutate()?;
+        let file = state.file(from)?;
+        state.names.remove(from);
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.mutate()?;
+        state.file(name)?;
+        state.names.remove(name);
+        Ok(())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.check_exists()?;
+        state.mutate()?;
+        state.durable_names = state.names.clone();
+        Ok(())
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        let file = self.state().file(name)?;
+        self.shared.sync(&file)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        let mut state = self.state();
+        state.check_exists()?;
+        if state.locked {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        state.names.entry(name.to_owned()).or_default();
+        state.locked = true;
+        Ok(Box::new(Guard {
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        Some(self.state().boot_id)
+    }
+}
+
+#[derive(Debug)]
+struct Reader {
+    file: Arc<File>,
+    len: usize,
+}
+
+impl ReadFile for Reader {
+    fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    fn read(&self, _: ReadCause, offset: u64, len: usize) -> io::Result<Slice> {
+        let eof = || io::Error::from(ErrorKind::UnexpectedEof);
+        let start = usize::try_from(offset).ok().ok_or_else(eof)?;
+        let end = start
+            .checked_add(len)
+            .filter(|&end| end <= self.len)
+            .ok_or_else(eof)?;
+        self.file
+            .data()
+            .bytes
+            .get(start..end)
+            .map(Slice::from)
+            .ok_or_else(eof)
+    }
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    file: Arc<File>,
+}
+
+impl SyncFile for Handle {
+    fn sync(&self) -> io::Result<()> {
+        self.shared.sync(&self.file)
+    }
+}
+
+#[derive(Debug)]
+struct Appender {
+    handle: Arc<Handle>,
+}
+
+impl AppendFile for Appender {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let result = self.handle.shared.state().mutate();
+        let written = if result.is_ok() {
+            bytes
+        } else {
+            &bytes[..bytes.len() / 2]
+        };
+        self.handle.file.data().bytes.extend_from_slice(written);
+        result
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.handle.sync()
+    }
+
+    fn syncer(&self) -> Arc<dyn SyncFile> {
+        Arc::<Handle>::clone(&self.handle)
+    }
+}
+
+#[derive(Debug)]
+struct Guard {
+    shared: Arc<Shared>,
+}
+
+impl LockGuard for Guard {}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shared.state().locked = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(memory: &Memory, name: &str, bytes: &[u8]) -> Box<dyn AppendFile> {
+        let mut file = memory.create(name).unwrap();
+        file.append(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_crash_leaves_what_it_says() {
+        let memory = Memory::new();
+        assert_eq!(
+            memory.create("early").unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        memory.create_dir().unwrap();
+        let mut synced = write(&memory, "synced", b"one");
+        synced.sync().unwrap();
+        write(&memory, "doomed", b"x").sync().unwrap();
+        memory.sync_dir().unwrap();
+        synced.append(b"two").unwrap();
+        write(&memory, "new", b"three");
+        memory.remove("doomed").unwrap();
+        memory.rename("synced", "renamed").unwrap();
+
+        let kill = memory.crash(Survivors::Everything);
+        assert_eq!(kill.list().unwrap(), ["new", "renamed"]);
+        assert_eq!(kill.bytes_of("renamed").unwrap(), b"onetwo");
+        assert_eq!(kill.boot_id(), memory.boot_id());
+        let strict = memory.crash(Survivors::Synced);
+        assert_eq!(strict.list().unwrap(), ["doomed", "synced"]);
+        assert_eq!(strict.bytes_of("synced").unwrap(), b"one");
+        assert_ne!(strict.boot_id(), memory.boot_id());
+        let ordered = memory.crash(Survivors::Ordered);
+        assert_eq!(ordered.list().unwrap(), ["new", "renamed"]);
+        assert_eq!(ordered.bytes_of("renamed").unwrap(), b"one");
+        assert_eq!(ordered.bytes_of("new").unwrap(), b"");
+
+        // An image is independent, and a kill makes nothing durable.
+        synced.append(b"more").unwrap();
+        kill.remove("new").unwrap();
+        assert_eq!(kill.bytes_of("renamed").unwrap(), b"onetwo");
+        assert_eq!(
+            kill.crash(Survivors::Synced).bytes_of("synced").unwrap(),
+            b"one"
+        );
+        kill.sync_file("renamed").unwrap();
+        assert_eq!(
+            kill.crash(Survivors::Synced).bytes_of("synced").unwrap(),
+            b"onetwo"
+        );
+        kill.sync_dir().unwrap();
+        assert_eq!(kill.crash(Survivors::Synced).list().unwrap(), ["renamed"]);
+    }
+
+    #[test]
+    fn calls_fail_from_the_nth_on() {
+        let memory = Memory::new();
+        memory.create_dir().unwrap();
+        let before = memory.mutations();
+        memory.fail_after(2, ErrorKind::StorageFull);
+        let mut file = memory.create("a").unwrap();
+        assert_eq!(
+            file.append(b"0123").unwrap_err().kind(),
+            ErrorKind::StorageFull
+        );
+        assert!(file.sync().is_err());
+        assert!(memory.sync_dir().is_err());
+        assert_eq!(memory.mutations() - before, 4);
+        assert_eq!(memory.bytes_of("a").unwrap(), b"01");
+        memory.heal();
+        file.append(b"45").unwrap();
+        assert_eq!(memory.bytes_of("a").unwrap(), b"0145");
+    }
+
+    #[test]
+    fn handles_outlive_names_and_replacement() {
+        let memory = Memory::new();
+        memory.create_dir().unwrap();
+        drop(write(&memory, "a", b"abc"));
+        assert_eq!(
+            memory.create("a").unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
+        let reader = memory.open("a").unwrap();
+        memory.replace("a", *b"xyz");
+        assert_eq!(reader.read(ReadCause::Data, 1, 2).unwrap(), b"yz");
+        memory.replace("a", *b"x");
+        assert!(reader.read(ReadCause::Data, 1, 2).is_err());
+        memory.remove("a").unwrap();
+        assert_eq!(reader.read(ReadCause::Data, 0, 1).unwrap(), b"x");
+        assert!(memory.open("a").is_err());
+    }
+
+    #[test]
+    fn one_holder_of_the_lock() {
+        let memory = Memory::new();
+        assert!(memory.lock("LOCK").is_err());
+        memory.create_dir().unwrap();
+        let guard = memory.lock("LOCK").unwrap();
+        assert_eq!(
+            memory.clone().lock("LOCK").unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        drop(memory.crash(Survivors::Everything).lock("LOCK").unwrap());
+        drop(guard);
+        drop(memory.lock("LOCK").unwrap());
+    }
+}

@@ -1,0 +1,187 @@
+//! The only code that touches files.
+//!
+//! A [`Storage`] is one store's directory, or what stands for it: names in it are flat and made
+//! by the store, never taken from file content. A published file (see [`Storage::create`]) is
+//! read by position and never changed, so that an object store can stand behind the same trait.
+//! Nothing here knows what the bytes mean, except that every read says *why* it is made.
+
+mod counting;
+mod disk;
+mod memory;
+
+pub use counting::{Counting, ReadCount, ReadCounts};
+pub use disk::{Disk, Io};
+pub use memory::{Memory, Survivors};
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::slice::Slice;
+
+/// Why bytes are read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ReadCause {
+    /// A page of a filter block, or its resident header.
+    Filter,
+    /// The index (fences) of a segment.
+    Index,
+    /// A data block, for a point lookup or a scan.
+    Data,
+    /// Footers, properties, manifest, journal: what opening a store needs.
+    Open,
+}
+
+impl ReadCause {
+    /// Every cause, in the order in which counts are shown.
+    pub const ALL: [ReadCause; 4] = [
+        ReadCause::Filter,
+        ReadCause::Index,
+        ReadCause::Data,
+        ReadCause::Open,
+    ];
+}
+
+/// A directory of immutable and append-only files.
+///
+/// Errors are plain [`io::Error`]s; the caller adds the path with [`Storage::path_of`].
+pub trait Storage: Send + Sync + fmt::Debug + 'static {
+    /// A path for messages to people.
+    fn path_of(&self, name: &str) -> PathBuf;
+
+    /// Makes the directory if it is not there, its name durable in its parent.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made, or a file of that name is in the way.
+    fn create_dir(&self) -> io::Result<()>;
+
+    /// The names in the directory, sorted. Anything that is not a regular file (a symbolic link,
+    /// a folder) is listed too.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no directory.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Opens a file for positioned reads. Symbolic links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such file.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>>;
+
+    /// Creates a file for appending. Its name is durable only after [`Storage::sync_dir`].
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when the name is taken.
+    fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>>;
+
+    /// Renames a file over another, atomically. Durable only after [`Storage::sync_dir`].
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such file.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file. Handles that are open stay readable.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes creations, renames and removals so far survive power loss.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails; it is then unknown what is durable.
+    fn sync_dir(&self) -> io::Result<()>;
+
+    /// Makes every byte of a file survive power loss, whoever appended them: for files that an
+    /// earlier process wrote and may not have synced.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such file; otherwise as for [`AppendFile::sync`].
+    fn sync_file(&self, name: &str) -> io::Result<()>;
+
+    /// Takes the exclusive lock on the store; it is released when the guard is dropped or the
+    /// process ends. Creates the lock file if needed.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when it is held by someone else.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>>;
+
+    /// An identity of the running operating system that changes with each start of the machine.
+    /// While it stays the same, what was written to files is still there, synced or not.
+    /// `None` when that is unknown.
+    fn boot_id(&self) -> Option<u128>;
+
+    /// Bytes that nobody can guess: the identity of a new store and its secret hash key.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no randomness to give.
+    fn fill_random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(bytes).map_err(io::Error::other)
+    }
+}
+
+/// A file that is read by position.
+pub trait ReadFile: Send + Sync + fmt::Debug {
+    /// The file's length when it was opened, in bytes.
+    fn len(&self) -> u64;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Exactly `len` bytes from `offset`: one read of the device, or a piece of the memory map.
+    /// The caller bounds `len` by the length of the file before it asks.
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof` when the range is not within the file.
+    fn read(&self, cause: ReadCause, offset: u64, len: usize) -> io::Result<Slice>;
+}
+
+/// A file that grows at its end.
+pub trait AppendFile: Send + fmt::Debug {
+    /// Appends all bytes. After success they survive a kill of the process.
+    ///
+    /// # Errors
+    ///
+    /// When the device or the space fails; a part may have been written.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes everything appended so far survive power loss.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails; it is then unknown what is durable, and trying again proves
+    /// nothing.
+    fn sync(&self) -> io::Result<()>;
+
+    /// A handle that syncs this file from another thread, so that writers need not wait for it.
+    fn syncer(&self) -> Arc<dyn SyncFile>;
+}
+
+/// Syncs a file that someone else appends to.
+pub trait SyncFile: Send + Sync + fmt::Debug {
+    /// Makes everything appended before the call survive power loss.
+    ///
+    /// # Errors
+    ///
+    /// As for [`AppendFile::sync`].
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Holds the lock of a store until it is dropped.
+pub trait LockGuard: Any + Send + Sync + fmt::Debug {}

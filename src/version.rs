@@ -1,0 +1,143 @@
+//! The set of live segments: an immutable value.
+//!
+//! Invariants:
+//! 1. Runs are ordered newest first: by level ascending, then by run number descending. An entry
+//!    of a key in an earlier run is newer than one in a later run.
+//! 2. The segments of a run are in key order and do not overlap.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::cursor::{Cursor, Direction, Item};
+use crate::error::Result;
+use crate::segment::{Caches, Segment, SegmentWalk};
+use crate::slice::Slice;
+
+/// What the store holds in segments at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Version {
+    runs: Vec<Run>,
+}
+
+/// Segments that together are one sorted sequence.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) level: u32,
+    pub(crate) segments: Arc<[Arc<Segment>]>,
+}
+
+impl Version {
+    pub(crate) fn new(mut segments: Vec<Arc<Segment>>) -> Version {
+        segments.sort_by(|left, right| {
+            let place = |segment: &Segment| (segment.meta.level, u64::MAX - segment.meta.run);
+            let order = place(left).cmp(&place(right));
+            order.then_with(|| left.meta.first_key.cmp(&right.meta.first_key))
+        });
+        let runs = segments
+            .chunk_by(|left, right| {
+                (left.meta.level, left.meta.run) == (right.meta.level, right.meta.run)
+            })
+            .map(|run| Run {
+                level: run[0].meta.level,
+                segments: run.into(),
+            })
+            .collect();
+        Version { runs }
+    }
+
+    /// This version with some segments more and some fewer.
+    pub(crate) fn with(&self, added: Vec<Arc<Segment>>, removed: &[u64]) -> Version {
+        let mut segments = added;
+        segments.extend(
+            self.segments()
+                .filter(|segment| !removed.contains(&segment.meta.id))
+                .cloned(),
+        );
+        Version::new(segments)
+    }
+
+    /// Newest first.
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.runs.iter().flat_map(|run| run.segments.iter())
+    }
+}
+
+impl Run {
+    /// The one segment that can hold the key.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Segment>> {
+        let at = self
+            .segments
+            .partition_point(|segment| *segment.meta.last_key < *key);
+        self.segments.get(at).filter(|segment| segment.covers(key))
+    }
+
+    /// Walks the run from a bound on.
+    pub(crate) fn walk(
+        &self,
+        caches: &Arc<Caches>,
+        direction: Direction,
+        from: Bound<Slice>,
+    ) -> RunWalk {
+        let range = match (&from, direction) {
+            (Bound::Unbounded, _) => 0..self.segments.len(),
+            (Bound::Included(key) | Bound::Excluded(key), Direction::Forward) => {
+                let before = |segment: &Arc<Segment>| *segment.meta.last_key < **key;
+                self.segments.partition_point(before)..self.segments.len()
+            }
+            (Bound::Included(key) | Bound::Excluded(key), Direction::Backward) => {
+                let until = |segment: &Arc<Segment>| *segment.meta.first_key <= **key;
+                0..self.segments.partition_point(until)
+            }
+        };
+        RunWalk {
+            segments: Arc::clone(&self.segments),
+            rest: range,
+            caches: Arc::clone(caches),
+            direction,
+            from,
+            current: None,
+        }
+    }
+}
+
+/// A cursor over a run: its segments one after the other.
+#[derive(Debug)]
+pub(crate) struct RunWalk {
+    segments: Arc<[Arc<Segment>]>,
+    /// Ordinals of the segments not yet entered.
+    rest: std::ops::Range<usize>,
+    caches: Arc<Caches>,
+    direction: Direction,
+    from: Bound<Slice>,
+    current: Option<SegmentWalk>,
+}
+
+impl Cursor for RunWalk {
+    fn next(&mut self) -> Result<Option<Item>> {
+        loop {
+            if let Some(walk) = &mut self.current
+                && let Some(item) = walk.next()?
+            {
+                return Ok(Some(item));
+            }
+            let ordinal = match self.direction {
+                Direction::Forward => self.rest.next(),
+                Direction::Backward => self.rest.next_back(),
+            };
+            let Some(ordinal) = ordinal else {
+                self.current = None;
+                return Ok(None);
+            };
+            self.current = Some(SegmentWalk::new(
+                Arc::clone(&self.segments[ordinal]),
+                Arc::clone(&self.caches),
+                self.direction,
+                self.from.clone(),
+            ));
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Each promise of the interface once, with plain data.
+
+use std::sync::Arc;
+
+use criba::storage::{Memory, Storage, Survivors};
+use criba::{
+    Access, Create, Db, Durability, Error, FilterPolicy, Io, MAX_KEY_BYTES, MAX_VALUE_BYTES,
+};
+
+fn memory() -> (Memory, Db) {
+    let memory = Memory::new();
+    let db = open(&memory);
+    (memory, db)
+}
+
+fn open(memory: &Memory) -> Db {
+    Db::builder("memory")
+        .storage(Arc::new(memory.clone()))
+        .open()
+        .unwrap()
+}
+
+fn keys(iter: criba::Iter) -> Vec<String> {
+    iter.map(|entry| entry.unwrap().0.escape_ascii().to_string())
+        .collect()
+}
+
+#[test]
+fn put_get_delete_and_reopen_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/new/store");
+    for io in [Io::Pread, Io::Mmap] {
+        let db = Db::builder(&path).io(io).open().unwrap();
+        db.put("a", "1").unwrap();
+        db.put("", "the empty key").unwrap();
+        db.put("gone", "x").unwrap();
+        db.delete("gone").unwrap();
+        db.delete("never there").unwrap();
+        db.flush().unwrap();
+        db.put("b", "2").unwrap();
+        db.close().unwrap();
+
+        let db = Db::builder(&path).io(io).open().unwrap();
+        assert_eq!(db.get("a").unwrap().unwrap(), "1");
+        assert_eq!(db.get("b").unwrap().unwrap(), "2");
+        assert_eq!(db.get("").unwrap().unwrap(), "the empty key");
+        assert!(!db.contains_key("gone").unwrap());
+        assert!(db.stats().recovery.clean);
+        assert_eq!(keys(db.iter()), ["", "a", "b"]);
+    }
+}
+
+#[test]
+fn limits_are_errors_and_the_edges_work() {
+    let (_, db) = memory();
+    let longest = vec![7; MAX_KEY_BYTES];
+    db.put(&longest, "v").unwrap();
+    let too_long = db.put(vec![7; MAX_KEY_BYTES + 1], "v").unwrap_err();
+    assert_eq!(
+        too_long.to_string(),
+        "a key of 65536 bytes; at most 65535 are possible"
+    );
+    assert!(matches!(
+        db.delete(vec![7; MAX_KEY_BYTES + 1]),
+        Err(Error::Invalid(_))
+    ));
+    assert!(matches!(
+        db.put("k", vec![0; MAX_VALUE_BYTES + 1]),
+        Err(Error::Invalid(_))
+    ));
+    let mut batch = db.batch();
+    batch.put("fine", "x").put(vec![0; MAX_KEY_BYTES + 1], "x");
+    assert!(matches!(batch.commit(), Err(Error::Invalid(_))));
+    assert!(
+        !db.contains_key("fine").unwrap(),
+        "nothing of a refused batch is written"
+    );
+    let big = vec![3; 5 << 20];
+    db.put("big", &big).unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.get("big").unwrap().unwrap(), big);
+    assert_eq!(db.get(&longest).unwrap().unwrap(), "v");
+    assert_eq!(db.get(vec![7; MAX_KEY_BYTES + 9]).unwrap(), None);
+}
+
+#[test]
+fn a_batch_is_whole_and_the_last_operation_on_a_key_wins() {
+    let (_, db) = memory();
+    let mut batch = db.batch();
+    batch
+        .put("a", "1")
+        .delete("a")
+        .put("b", "1")
+        .put("b", "2")
+        .delete("c");
+    assert_eq!(batch.len(), 5);
+    batch.commit().unwrap();
+    db.batch().commit().unwrap();
+    for _ in 0..2 {
+        assert_eq!(db.get("a").unwrap(), None);
+        assert_eq!(db.get("b").unwrap().unwrap(), "2");
+        db.flush().unwrap();
+    }
+}
+
+#[test]
+fn ranges_and_prefixes_from_both_ends() {
+    let (_, db) = memory();
+    for key in ["a", "ab", "abc", "b", "ba", "c"] {
+        db.put(key, key).unwrap();
+        db.flush().unwrap();
+    }
+    db.delete("ab").unwrap();
+    assert_eq!(keys(db.iter()), ["a", "abc", "b", "ba", "c"]);
+    assert_eq!(keys(db.range("a".."b")), ["a", "abc"]);
+    assert_eq!(keys(db.range("a"..="b")), ["a", "abc", "b"]);
+    assert_eq!(keys(db.range("b"..)), ["b", "ba", "c"]);
+    assert_eq!(keys(db.range(.."b")), ["a", "abc"]);
+    assert_eq!(keys(db.range("c".."a")), [""; 0]);
+    assert_eq!(keys(db.prefix("b")), ["b", "ba"]);
+    let mut both = db.range("a".."c");
+    assert_eq!(both.next().unwrap().unwrap().0, "a");
+    assert_eq!(both.next_back().unwrap().unwrap().0, "ba");
+    assert_eq!(both.next().unwrap().unwrap().0, "abc");
+    assert_eq!(both.next_back().unwrap().unwrap().0, "b");
+    assert!(both.next_back().is_none() && both.next().is_none());
+    let backwards: Vec<String> = db
+        .iter()
+        .rev()
+        .map(|entry| entry.unwrap().0.escape_ascii().to_string())
+        .collect();
+    assert_eq!(backwards, ["c", "ba", "b", "abc", "a"]);
+}
+
+#[test]
+fn snapshots_and_iterators_never_change() {
+    let (_, db) = memory();
+    db.put("k", "old").unwrap();
+    db.put("gone", "x").unwrap();
+    let snapshot = db.snapshot();
+    let iter = db.iter();
+    db.put("k", "new").unwrap();
+    db.delete("gone").unwrap();
+    db.put("later", "y").unwrap();
+    for _ in 0..2 {
+        assert_eq!(snapshot.get("k").unwrap().unwrap(), "old");
+        assert!(snapshot.contains_key("gone").unwrap());
+        assert!(!snapshot.contains_key("later").unwrap());
+        assert_eq!(keys(snapshot.iter()), ["gone", "k"]);
+        assert_eq!(db.get("k").unwrap().unwrap(), "new");
+        db.flush().unwrap();
+    }
+    drop(db);
+    assert_eq!(keys(iter), ["gone", "k"]);
+    assert_eq!(
+        std::thread::spawn(move || keys(snapshot.iter()))
+            .join()
+            .unwrap(),
+        ["gone", "k"]
+    );
+}
+
+#[test]
+fn every_level_survives_what_it_promises() {
+    for (durability, killed, power_lost) in [
+        (Durability::Buffered, false, false),
+        (Durability::Process, true, false),
+        (Durability::Sync, true, true),
+    ] {
+        let (memory, db) = memory();
+        db.put_with("first", "synced", Durability::Sync).unwrap();
+        db.put_with("k", "v", durability).unwrap();
+        for (survivors, survives) in [
+            (Survivors::Everything, killed),
+            (Survivors::Synced, power_lost),
+        ] {
+            let after = open(&memory.crash(survivors));
+            assert!(after.contains_key("first").unwrap());
+            assert_eq!(
+                after.contains_key("k").unwrap(),
+                survives,
+                "{durability:?} {survivors:?}"
+            );
+            assert!(!after.stats().recovery.clean);
+        }
+    }
+    let (memory, db) = memory();
+    db.put_with("k", "v", Durability::Buffered).unwrap();
+    db.sync().unwrap();
+    assert!(
+        open(&memory.crash(Survivors::Synced))
+            .contains_key("k")
+            .unwrap()
+    );
+}
+
+#[test]
+fn sessions_follow_each_other_without_a_flush() {
+    let memory = Memory::new();
+    for session in 0..30_u32 {
+        let db = open(&memory);
+        assert_eq!(db.iter().count(), session as usize);
+        db.put(session.to_le_bytes(), "v").unwrap();
+        db.close().unwrap();
+    }
+    let journals = memory
+        .list()
+        .unwrap()
+        .iter()
+        .filter(|name| name.ends_with(".journal"))
+        .count();
+    assert!(journals <= 10, "{journals} journals are kept");
+}
+
+#[test]
+fn a_second_opener_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let db = Db::open(&path).unwrap();
+    let error = Db::open(&path).unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    let clone = db.clone();
+    db.close().unwrap();
+    assert!(matches!(clone.get("k"), Err(Error::Closed)));
+    assert!(matches!(clone.put("k", "v"), Err(Error::Closed)));
+    Db::open(&path).unwrap();
+}
+
+#[test]
+fn what_is_no_store_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let error = Db::builder(&path).create(Create::Never).open().unwrap_err();
+    assert!(matches!(error, Error::NotAStore { .. }), "{error}");
+    assert!(!path.exists());
+    std::fs::write(dir.path().join("letter.txt"), "dear").unwrap();
+    let error = Db::open(dir.path()).unwrap_err();
+    assert!(
+        error.to_string().contains("holds files, but no store"),
+        "{error}"
+    );
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        1,
+        "nothing was made"
+    );
+    let error = Db::open(dir.path().join("letter.txt")).unwrap_err();
+    assert!(
+        error.to_string().contains("a file, not a directory"),
+        "{error}"
+    );
+}
+
+#[test]
+fn read_only_never_writes_and_unknown_files_stay() {
+    let (memory, db) = memory();
+    db.put("k", "v").unwrap();
+    drop(db);
+    memory.replace("notes.txt", "mine");
+    memory.replace("999999.seg", "not ours either");
+    let before: Vec<_> = memory.list().unwrap();
+    let mutations = memory.mutations();
+    let db = Db::builder("memory")
+        .storage(Arc::new(memory.clone()))
+        .access(Access::ReadOnly)
+        .open()
+        .unwrap();
+    assert_eq!(db.get("k").unwrap().unwrap(), "v");
+    assert!(matches!(db.put("k", "w"), Err(Error::ReadOnly)));
+    assert!(matches!(db.sync(), Err(Error::ReadOnly)));
+    assert!(matches!(db.flush(), Err(Error::ReadOnly)));
+    assert_eq!(
+        db.stats().recovery.unknown_files,
+        ["999999.seg", "notes.txt"]
+    );
+    db.close().unwrap();
+    assert_eq!(memory.mutations(), mutations);
+    let db = open(&memory);
+    db.put("k", "w").unwrap();
+    db.close().unwrap();
+    assert!(
+        before
+            .iter()
+            .all(|name| memory.list().unwrap().contains(name))
+    );
+}
+
+#[test]
+fn nonsense_options_are_named() {
+    let refuse = |builder: criba::Builder| builder.open().unwrap_err().to_string();
+    let builder = || Db::builder("memory").storage(Arc::new(Memory::new()));
+    assert!(refuse(builder().block_bytes(5000)).contains("4096 or 8192"));
+    assert!(refuse(builder().memtable_bytes(1)).contains("memtable_bytes is 1"));
+    let policy = FilterPolicy::Bloom { bits_per_key: -1.0 };
+    assert!(refuse(builder().filter(policy)).contains("bits"));
+}
+
+#[test]
+fn explain_tells_the_way_of_a_lookup() {
+    let (_, db) = memory();
+    for n in 0..1000 {
+        db.put(format!("key{n:04}"), "v").unwrap();
+    }
+    db.flush().unwrap();
+    db.put("key0500", "new").unwrap();
+    let found = db.explain("key0500").unwrap();
+    assert_eq!(found.steps.len(), 1);
+    assert_eq!(found.value.clone().unwrap(), "new");
+    let found = db.explain("key0501").unwrap();
+    assert_eq!((found.steps.len(), found.data_blocks()), (2, 1));
+    let text = found.to_string();
+    assert!(
+        text.contains("filter says block") && text.contains("found, 1 bytes"),
+        "{text}"
+    );
+    let absent = db.explain("key05005").unwrap();
+    assert_eq!(absent.value, None);
+    assert_eq!(absent.blocks_without_filters, 1);
+    let outside = db.explain("zzz").unwrap();
+    assert!(outside.to_string().contains("no segment covers the key"));
+}
+
+#[test]
+fn stats_and_inspect_agree_with_what_was_written() {
+    let (_, db) = memory();
+    for n in 0..5000 {
+        db.put(format!("key{n:05}"), "value").unwrap();
+    }
+    db.delete("key00000").unwrap();
+    db.flush().unwrap();
+    let stats = db.stats();
+    let segment = stats.segments().next().unwrap().clone();
+    assert_eq!(
+        (segment.entries, segment.keys, segment.tombstones),
+        (5000, 5000, 1)
+    );
+    assert_eq!(segment.first_key, "key00000");
+    assert_eq!(segment.filter.as_ref().unwrap().kind, "bloomier");
+    let inspection = db.inspect(segment.id).unwrap();
+    assert_eq!(inspection.blocks.len() as u64, segment.blocks);
+    assert_eq!(
+        inspection
+            .blocks
+            .iter()
+            .map(|b| u64::from(b.entries))
+            .sum::<u64>(),
+        5000
+    );
+    assert!(
+        inspection
+            .blocks
+            .iter()
+            .all(|block| block.stored_bytes == 4096)
+    );
+    assert!(db.inspect(12345).is_err());
+    assert!(stats.to_string().contains("bloomier"));
+}

@@ -1,0 +1,10 @@
+//! One integration binary: everything a user can do, through the public interface.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files from outside"
+)]
+
+mod basics;
+mod model;
+mod reads;

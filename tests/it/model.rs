@@ -1,0 +1,346 @@
+//! Random operations against a sorted map, with flush, reopen, snapshots and both directions.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use criba::storage::{Memory, Survivors};
+use criba::{BloomierBits, Compression, Db, Durability, FilterPolicy, FilterResidency, Snapshot};
+use proptest::prelude::*;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    Batch(Vec<(Vec<u8>, Option<Vec<u8>>)>),
+    Get(Vec<u8>),
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>, Vec<bool>),
+    Prefix(Vec<u8>),
+    Flush,
+    Reopen,
+    Kill,
+    Snapshot,
+    DropSnapshot,
+}
+
+/// Few distinct keys that share prefixes, so that versions and neighbours are common.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        8 => prop::collection::vec(prop::sample::select(&b"ab\x00\xff"[..]), 0..5),
+        2 => (0..300_u32).prop_map(|n| format!("number/{n:05}").into_bytes()),
+        1 => prop::collection::vec(any::<u8>(), 0..300),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        8 => prop::collection::vec(any::<u8>(), 0..20),
+        1 => (any::<u8>(), 0..9000_usize).prop_map(|(byte, len)| vec![byte; len]),
+    ]
+}
+
+fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        key().prop_map(Bound::Included),
+        key().prop_map(Bound::Excluded),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        12 => (key(), value()).prop_map(|(key, value)| Operation::Put(key, value)),
+        4 => key().prop_map(Operation::Delete),
+        3 => prop::collection::vec((key(), prop::option::of(value())), 0..20)
+            .prop_map(Operation::Batch),
+        6 => key().prop_map(Operation::Get),
+        4 => (bound(), bound(), prop::collection::vec(any::<bool>(), 0..40))
+            .prop_map(|(lower, upper, turns)| Operation::Range(lower, upper, turns)),
+        2 => key().prop_map(Operation::Prefix),
+        2 => Just(Operation::Flush),
+        1 => Just(Operation::Reopen),
+        1 => Just(Operation::Kill),
+        2 => Just(Operation::Snapshot),
+        1 => Just(Operation::DropSnapshot),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Settings {
+    filter: FilterPolicy,
+    residency: FilterResidency,
+    compression: Compression,
+    block_bytes: u32,
+    entries_per_group: u32,
+    cache_bytes: u64,
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let filters = vec![
+        FilterPolicy::None,
+        FilterPolicy::Bloom { bits_per_key: 3.3 },
+        FilterPolicy::Bloomier(BloomierBits::Block),
+        FilterPolicy::Bloomier(BloomierBits::Slot),
+        FilterPolicy::Bloomier(BloomierBits::BitsPerKey(1.5)),
+        FilterPolicy::Bloomier(BloomierBits::BitsPerKey(12.0)),
+    ];
+    (
+        prop::sample::select(filters),
+        prop::bool::ANY,
+        prop::bool::ANY,
+        prop::sample::select(vec![512_u32, 4096]),
+        prop::sample::select(vec![1_u32, 4, 16]),
+        prop::sample::select(vec![0_u64, 20_000, 1 << 20]),
+    )
+        .prop_map(
+            |(filter, cached, zstd, block_bytes, entries_per_group, cache_bytes)| Settings {
+                filter,
+                residency: if cached {
+                    FilterResidency::Cached { bytes: 8192 }
+                } else {
+                    FilterResidency::Pinned
+                },
+                compression: if zstd {
+                    Compression::Zstd { level: 1 }
+                } else {
+                    Compression::None
+                },
+                block_bytes,
+                entries_per_group,
+                cache_bytes,
+            },
+        )
+}
+
+fn open(memory: &Memory, settings: &Settings) -> Db {
+    Db::builder("model")
+        .storage(Arc::new(memory.clone()))
+        .filter(settings.filter)
+        .filter_residency(settings.residency)
+        .compression(settings.compression)
+        .block_bytes(settings.block_bytes)
+        .entries_per_group(settings.entries_per_group)
+        .cache_bytes(settings.cache_bytes)
+        .memtable_bytes(64 << 10)
+        .segment_bytes(64 << 10)
+        .open()
+        .unwrap()
+}
+
+fn collect(
+    iter: impl Iterator<Item = criba::Result<(criba::Slice, criba::Slice)>>,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    iter.map(|entry| entry.unwrap())
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
+}
+
+fn expected(model: &Model, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let inside = |key: &Vec<u8>| {
+        (match &bounds.0 {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => key >= lower,
+            Bound::Excluded(lower) => key > lower,
+        }) && (match &bounds.1 {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => key <= upper,
+            Bound::Excluded(upper) => key < upper,
+        })
+    };
+    model
+        .iter()
+        .filter(|(key, _)| inside(key))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+/// Takes from front and back as told, then the rest from the front.
+fn zigzag<T>(mut iter: impl DoubleEndedIterator<Item = T>, turns: &[bool]) -> (Vec<T>, Vec<T>) {
+    let (mut front, mut back) = (Vec::new(), Vec::new());
+    for turn in turns {
+        match turn {
+            true => front.extend(iter.next()),
+            false => back.extend(iter.next_back()),
+        }
+    }
+    front.extend(iter);
+    (front, back)
+}
+
+struct World {
+    memory: Memory,
+    settings: Settings,
+    db: Db,
+    model: Model,
+    snapshots: Vec<(Snapshot, Model)>,
+    sequence_at_open: u64,
+}
+
+impl World {
+    fn apply(&mut self, operation: Operation) {
+        match operation {
+            Operation::Put(key, value) => {
+                self.db.put(&key, &value).unwrap();
+                self.model.insert(key, value);
+            }
+            Operation::Delete(key) => {
+                self.db.delete(&key).unwrap();
+                self.model.remove(&key);
+            }
+            Operation::Batch(operations) => {
+                let mut batch = self.db.batch();
+                for (key, value) in operations {
+                    match value {
+                        Some(value) => {
+                            batch.put(&key, &value);
+                            self.model.insert(key, value);
+                        }
+                        None => {
+                            batch.delete(&key);
+                            self.model.remove(&key);
+                        }
+                    }
+                }
+                batch.commit().unwrap();
+            }
+            Operation::Get(key) => {
+                let found = self.db.get(&key).unwrap();
+                assert_eq!(found.as_deref(), self.model.get(&key).map(Vec::as_slice));
+                for (snapshot, model) in &self.snapshots {
+                    let found = snapshot.get(&key).unwrap();
+                    assert_eq!(found.as_deref(), model.get(&key).map(Vec::as_slice));
+                }
+            }
+            Operation::Range(lower, upper, turns) => {
+                let bounds = (lower, upper);
+                let expected = zigzag(expected(&self.model, bounds.clone()).into_iter(), &turns);
+                let (front, back) = zigzag(self.db.range(bounds), &turns);
+                assert_eq!(
+                    (collect(front.into_iter()), collect(back.into_iter())),
+                    expected
+                );
+            }
+            Operation::Prefix(prefix) => {
+                let expected: Vec<_> = self
+                    .model
+                    .iter()
+                    .filter(|(key, _)| key.starts_with(&prefix))
+                    .collect();
+                let found = collect(self.db.prefix(&prefix));
+                assert!(found.iter().map(|(k, v)| (k, v)).eq(expected));
+            }
+            Operation::Flush => self.db.flush().unwrap(),
+            Operation::Reopen => self.reopen(None),
+            Operation::Kill => self.reopen(Some(Survivors::Everything)),
+            Operation::Snapshot => {
+                self.snapshots
+                    .push((self.db.snapshot(), self.model.clone()));
+            }
+            Operation::DropSnapshot => {
+                if !self.snapshots.is_empty() {
+                    self.snapshots.remove(0);
+                }
+            }
+        }
+    }
+
+    fn reopen(&mut self, crash: Option<Survivors>) {
+        self.check();
+        self.snapshots.clear();
+        if let Some(survivors) = crash {
+            self.memory = self.memory.crash(survivors);
+        } else {
+            self.db.clone().close().unwrap();
+        }
+        // A session that wrote nothing leaves the store as it was.
+        let wrote = self.db.stats().sequence > self.sequence_at_open;
+        self.db = open(&self.memory, &self.settings);
+        self.sequence_at_open = self.db.stats().sequence;
+        if wrote {
+            assert_eq!(self.db.stats().recovery.clean, crash.is_none());
+        }
+    }
+
+    fn check(&self) {
+        let all = |model: &Model| expected(model, (Bound::Unbounded, Bound::Unbounded));
+        let mut entries = all(&self.model);
+        assert_eq!(collect(self.db.iter()), entries);
+        entries.reverse();
+        assert_eq!(collect(self.db.iter().rev()), entries);
+        for key in self.model.keys() {
+            assert!(self.db.contains_key(key).unwrap());
+        }
+        for (snapshot, model) in &self.snapshots {
+            assert_eq!(collect(snapshot.iter()), all(model));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn behaves_like_a_sorted_map(
+        settings in settings(),
+        operations in prop::collection::vec(operation(), 1..150),
+    ) {
+        let memory = Memory::new();
+        let db = open(&memory, &settings);
+        let mut world =
+            World {
+            memory,
+            settings,
+            db,
+            model: Model::new(),
+            snapshots: Vec::new(),
+            sequence_at_open: 0,
+        };
+        for operation in operations {
+            world.apply(operation);
+        }
+        world.check();
+        world.reopen(None);
+        world.check();
+    }
+}
+
+/// `CRIBA_MODEL_CASES` runs a longer campaign.
+fn cases() -> u32 {
+    let cases = std::env::var("CRIBA_MODEL_CASES").ok();
+    cases.and_then(|cases| cases.parse().ok()).unwrap_or(200)
+}
+
+#[test]
+fn synced_writes_survive_power_loss_one_by_one() {
+    let settings = Settings {
+        filter: FilterPolicy::default(),
+        residency: FilterResidency::Pinned,
+        compression: Compression::None,
+        block_bytes: 4096,
+        entries_per_group: 4,
+        cache_bytes: 0,
+    };
+    let memory = Memory::new();
+    let db = open(&memory, &settings);
+    let mut model = Model::new();
+    for n in 0..100_u32 {
+        let key = format!("{:03}", n % 40).into_bytes();
+        let durability = if n % 7 == 0 {
+            Durability::Sync
+        } else {
+            Durability::Process
+        };
+        db.put_with(&key, n.to_le_bytes(), durability).unwrap();
+        model.insert(key, n.to_le_bytes().to_vec());
+        if n % 30 == 29 {
+            db.flush().unwrap();
+        }
+        if n % 7 == 0 || n % 30 == 29 {
+            let after = open(&memory.crash(Survivors::Synced), &settings);
+            let entries = expected(&model, (Bound::Unbounded, Bound::Unbounded));
+            assert_eq!(collect(after.iter()), entries, "after write {n}");
+        }
+    }
+}
