@@ -287,23 +287,17 @@ impl Manifest {
         self.header = header;
         self.state = state;
         self.log = Some(log);
-        self.remove_manifests_before(previous)
-    }
-
-    fn remove_manifests_before(&self, oldest: u64) -> Result<()> {
-        let names = self.storage.list().map_err(|error| self.dir_error(error))?;
-        for name in names {
-            if parse_name(&name).is_some_and(|id| id < oldest) {
-                self.storage
-                    .remove(&name)
-                    .map_err(|error| Error::io(self.storage.path_of(&name), error))?;
-            }
-        }
+        self.remove_manifests_before(previous);
         Ok(())
     }
 
-    fn dir_error(&self, error: std::io::Error) -> Error {
-        Error::io(self.storage.path_of(""), error)
+    /// What cannot be removed now is removed by a later `open`.
+    fn remove_manifests_before(&self, oldest: u64) {
+        for name in self.storage.list().unwrap_or_default() {
+            if parse_name(&name).is_some_and(|id| id < oldest) {
+                drop(self.storage.remove(&name));
+            }
+        }
     }
 
     /// The store is being written: its first journal of this session is this one.

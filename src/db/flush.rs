@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cursor::{Cursor, Direction, Item};
 use crate::error::{Error, Result};
+use crate::filter::hash_key;
 use crate::format::block::Entry;
 use crate::journal;
 use crate::key::Sequence;
@@ -20,12 +21,16 @@ use super::stats::EventKind;
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// The background thread: flushes until it is told to stop.
+    /// The background thread: flushes until it is told to stop and nothing is left to flush, so
+    /// that sessions however short do not leave ever more journals behind.
     pub(crate) fn run_flushes(&self) {
         let mut flushing = lock(&self.flushing);
-        while !flushing.stop {
+        loop {
             let oldest = self.view.load().sealed.last().cloned();
             let Some(sealed) = oldest.filter(|_| self.poison.get().is_none()) else {
+                if flushing.stop {
+                    return;
+                }
                 flushing = self
                     .flush_work
                     .wait(flushing)
@@ -46,7 +51,10 @@ impl Shared {
                 }
             }
             self.flush_done.notify_all();
-            if flushing.failure.is_some() && !flushing.stop {
+            if flushing.failure.is_some() {
+                if flushing.stop {
+                    return;
+                }
                 flushing = match self.flush_work.wait_timeout(flushing, RETRY) {
                     Ok((guard, _)) => guard,
                     Err(poisoned) => poisoned.into_inner().0,
@@ -263,6 +271,7 @@ impl<'a> Output<'a> {
         let options = WriterOptions {
             store_id: shared.store_id,
             hash_seed: shared.hash_seed,
+            hash_key,
             block_bytes: shared.options.block_bytes,
             entries_per_group: shared.options.entries_per_group,
             compression: shared.options.compression,

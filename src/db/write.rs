@@ -346,7 +346,11 @@ impl Shared {
         let mut writing = lock(&self.writer);
         let mut files = std::mem::take(&mut writing.unsynced);
         let last = match &mut writing.journal {
-            None => writing.point.last(),
+            None => {
+                journal::make_durable(&self.storage, &writing.recovered)
+                    .map_err(|error| self.poison(error))?;
+                writing.point.last()
+            }
             Some(journal) => {
                 journal.write_out().map_err(|error| self.poison(error))?;
                 files.push(Unsynced::of(journal));

@@ -32,7 +32,8 @@ pub(crate) struct Expect<'a> {
     /// The first journal that is needed and where it starts; `None` in a store that never moved
     /// past its first journal.
     pub(crate) floor: Option<(u64, Point)>,
-    /// Journals that must be there with an intact header.
+    /// Journals that must be there, with an intact header, and begin where those before them end:
+    /// all that came before was made durable first.
     pub(crate) required: &'a [u64],
     /// The last sequence, if the store was closed cleanly: then nothing may be missing.
     pub(crate) clean_at: Option<Sequence>,
@@ -191,7 +192,9 @@ impl<'a> Replay<'a> {
     }
 
     fn must_continue(&self, id: u64) -> bool {
-        self.promised == Some(id) || self.expect.floor.is_some_and(|(floor, _)| floor == id)
+        self.promised == Some(id)
+            || self.expect.floor.is_some_and(|(floor, _)| floor == id)
+            || self.expect.required.contains(&id)
     }
 
     /// A journal starts where the records before it end. One that was begun while segments were
@@ -203,7 +206,7 @@ impl<'a> Replay<'a> {
     }
 
     fn skip_unborn(&mut self, id: u64, path: &Path, len: usize) -> Result<()> {
-        if self.must_continue(id) || self.expect.required.contains(&id) {
+        if self.must_continue(id) {
             return Err(Error::corrupt(
                 path,
                 0,

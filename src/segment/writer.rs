@@ -8,7 +8,7 @@ use zstd::bulk::Compressor;
 
 use crate::error::{Error, Result};
 use crate::filter::{
-    self, Answer, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place as FilterPlace, hash_key,
+    self, Answer, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place as FilterPlace,
 };
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::index::Builder as IndexBuilder;
@@ -35,6 +35,8 @@ const PAGE_ALIGN: usize = 4096;
 pub(crate) struct WriterOptions {
     pub(crate) store_id: u128,
     pub(crate) hash_seed: u64,
+    /// [`filter::hash_key`], but for tests that force keys with equal hashes.
+    pub(crate) hash_key: fn(u64, &[u8]) -> KeyHash,
     pub(crate) block_bytes: u32,
     pub(crate) entries_per_group: u32,
     pub(crate) compression: Compression,
@@ -149,7 +151,8 @@ impl Writer {
             let block = u32::try_from(self.index.block_count()).unwrap_or(u32::MAX);
             let slot = u16::try_from(self.block.next_group()).unwrap_or(u16::MAX);
             self.max_slot = self.max_slot.max(slot);
-            self.hashes.push(hash_key(self.options.hash_seed, key));
+            self.hashes
+                .push((self.options.hash_key)(self.options.hash_seed, key));
             self.places.push(FilterPlace { block, slot });
         }
         if self.properties.keys == 0 {

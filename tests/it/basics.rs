@@ -355,3 +355,17 @@ fn stats_and_inspect_agree_with_what_was_written() {
     assert!(db.inspect(12345).is_err());
     assert!(stats.to_string().contains("bloomier"));
 }
+
+#[test]
+fn sync_without_a_write_makes_what_was_recovered_durable() {
+    let (memory, db) = memory();
+    db.put("first", "session").unwrap();
+    let killed = memory.crash(Survivors::Everything);
+    let db = open(&killed);
+    db.sync().unwrap();
+    assert!(
+        open(&killed.crash(Survivors::Synced))
+            .contains_key("first")
+            .unwrap()
+    );
+}

@@ -29,6 +29,13 @@ fn a_journal_behind_a_lost_tail_is_dropped() {
     assert_eq!(recovered.torn.len(), 1);
     assert_eq!(recovered.torn[0].offset, 80);
 
+    let clean_at = Some(recovered.point.last());
+    let clean = Expect {
+        clean_at,
+        ..expect()
+    };
+    assert_corrupt(replay(&shared(&image), &clean), 2, 80);
+
     // The next journal takes its place: nothing is dropped again.
     let storage = shared(&image);
     let mut third = go_on(&storage, &recovered);
