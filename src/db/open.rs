@@ -164,17 +164,23 @@ impl Opener {
     fn recover(&self, mut manifest: Manifest, counting: Counting) -> Result<Shared> {
         let version = self.open_segments(&manifest)?;
         let names = Names::sort(&self.list()?, &manifest);
-        let (table, recovered, oldest_first) = self.replay(&manifest, &names.journals)?;
+        let Replayed {
+            table,
+            recovered,
+            batches,
+            ids,
+        } = self.replay(&manifest, &names.journals)?;
         let mut report = RecoveryReport {
             clean: manifest.current().clean_at.is_some(),
-            batches: recovered.records,
+            batches,
             operations: recovered.operations,
             torn: recovered.torn.iter().map(torn_tail).collect(),
             unknown_files: names.unknown,
             removed_files: Vec::new(),
         };
         manifest.skip_files_to(names.highest);
-        if !self.is_read_only() {
+        if !self.is_read_only() && !names.dead.is_empty() {
+            manifest.make_durable()?;
             for name in names.dead {
                 let removed = self.storage.remove(&name);
                 removed.map_err(|error| Error::io(self.storage.path_of(&name), error))?;
@@ -191,7 +197,7 @@ impl Opener {
             journal: None,
             point: recovered.point,
             last_journal: recovered.last.unwrap_or(0),
-            recovered: oldest_first,
+            recovered: ids,
             unsynced: Vec::new(),
         };
         let view = View {
@@ -256,11 +262,7 @@ impl Opener {
     }
 
     /// Reads the journals into a memtable.
-    fn replay(
-        &self,
-        manifest: &Manifest,
-        journals: &[u64],
-    ) -> Result<(Memtable, Recovered, Vec<u64>)> {
+    fn replay(&self, manifest: &Manifest, journals: &[u64]) -> Result<Replayed> {
         let floor = manifest.state().floor;
         let current = manifest.current();
         let first_needed = floor.map_or(0, |floor| floor.id);
@@ -287,21 +289,32 @@ impl Opener {
             durable: floor.map_or(Sequence(0), |floor| Sequence(floor.next.0 - 1)),
         };
         let table = Memtable::new(self.options.memtable_bytes);
-        let recovered = journal::recover(
-            &self.storage,
-            &ids,
-            &expect,
-            &mut |id, first, _, payload| {
-                write::insert(&table, manifest.hash_seed(), first, payload.to_vec()).map_err(
-                    |error| {
-                        let path = self.storage.path_of(&journal::file_name(id));
-                        Error::corrupt(&path, 0, format!("record {first}: {error}"))
-                    },
-                )
-            },
-        )?;
-        Ok((table, recovered, ids))
+        let mut batches = 0;
+        let mut apply = |id, first: Sequence, _, payload: &[u8]| {
+            batches += 1;
+            let inserted = write::insert(&table, manifest.hash_seed(), first, payload.to_vec());
+            inserted.map_err(|error| {
+                let path = self.storage.path_of(&journal::file_name(id));
+                Error::corrupt(&path, 0, format!("record {first}: {error}"))
+            })
+        };
+        let recovered = journal::recover(&self.storage, &ids, &expect, &mut apply)?;
+        Ok(Replayed {
+            table,
+            recovered,
+            batches,
+            ids,
+        })
     }
+}
+
+/// What the journals held.
+struct Replayed {
+    table: Memtable,
+    recovered: Recovered,
+    batches: u64,
+    /// The journals that were read.
+    ids: Vec<u64>,
 }
 
 fn torn_tail(torn: &journal::Torn) -> TornTail {

@@ -163,8 +163,8 @@ impl fmt::Display for SegmentStats {
             self.entries,
             self.file_bytes,
             self.blocks,
-            self.first_key,
-            self.last_key
+            Shortened(&self.first_key),
+            Shortened(&self.last_key)
         )?;
         if let Some(damage) = &self.damage {
             return write!(f, ", DAMAGED: {damage}");
@@ -189,6 +189,26 @@ impl fmt::Display for SegmentStats {
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+/// A key for a line of text: escaped, and cut when it is long.
+struct Shortened<'a>(&'a [u8]);
+
+impl fmt::Debug for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 48;
+        match self.0.get(..SHOWN) {
+            Some(start) if self.0.len() > SHOWN => {
+                write!(
+                    f,
+                    "\"{}\"... ({} bytes)",
+                    start.escape_ascii(),
+                    self.0.len()
+                )
+            }
+            _ => write!(f, "\"{}\"", self.0.escape_ascii()),
         }
     }
 }

@@ -87,7 +87,11 @@ impl Disk {
 
 impl Storage for Disk {
     fn path_of(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        if name.is_empty() {
+            self.path.clone()
+        } else {
+            self.path.join(name)
+        }
     }
 
     fn create_dir(&self) -> io::Result<()> {

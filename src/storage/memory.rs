@@ -244,7 +244,12 @@ impl State {
 
 impl Storage for Memory {
     fn path_of(&self, name: &str) -> PathBuf {
-        PathBuf::from("memory").join(name)
+        let path = PathBuf::from("memory");
+        if name.is_empty() {
+            path
+        } else {
+            path.join(name)
+        }
     }
 
     fn create_dir(&self) -> io::Result<()> {

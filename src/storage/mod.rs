@@ -49,7 +49,7 @@ impl ReadCause {
 ///
 /// Errors are plain [`io::Error`]s; the caller adds the path with [`Storage::path_of`].
 pub trait Storage: Send + Sync + fmt::Debug + 'static {
-    /// A path for messages to people.
+    /// A path for messages to people; of the directory itself for an empty name.
     fn path_of(&self, name: &str) -> PathBuf;
 
     /// Makes the directory if it is not there, its name durable in its parent.

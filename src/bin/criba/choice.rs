@@ -1,0 +1,190 @@
+//! Choices as words of the command line: filters, compression, durability, residency, sizes.
+//!
+//! Each is parsed and named in one spelling, so that what a report prints can be typed again. The
+//! bounds of numbers are the library's business: it checks them at `open`.
+
+use criba::{BloomierBits, Compression, Durability, FilterPolicy, FilterResidency};
+
+/// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`.
+pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
+    let unknown = || {
+        format!(
+            "{text} is no filter; choose none, bloom:BITS, bloomier:block, bloomier:slot or bloomier:BITS"
+        )
+    };
+    let bits = |text: &str| text.parse::<f64>().ok().filter(|bits| bits.is_finite());
+    match text.split_once(':') {
+        None if text == "none" => Ok(FilterPolicy::None),
+        Some(("bloom", number)) => {
+            let bits_per_key = bits(number).ok_or_else(unknown)?;
+            Ok(FilterPolicy::Bloom { bits_per_key })
+        }
+        Some(("bloomier", "block")) => Ok(FilterPolicy::Bloomier(BloomierBits::Block)),
+        Some(("bloomier", "slot")) => Ok(FilterPolicy::Bloomier(BloomierBits::Slot)),
+        Some(("bloomier", number)) => {
+            let bits = bits(number).ok_or_else(unknown)?;
+            Ok(FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// The word that [`filter`] reads.
+pub(crate) fn filter_name(policy: FilterPolicy) -> String {
+    match policy {
+        FilterPolicy::None => "none".into(),
+        FilterPolicy::Bloom { bits_per_key } => format!("bloom:{bits_per_key}"),
+        FilterPolicy::Bloomier(BloomierBits::Block) => "bloomier:block".into(),
+        FilterPolicy::Bloomier(BloomierBits::Slot) => "bloomier:slot".into(),
+        FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)) => format!("bloomier:{bits}"),
+    }
+}
+
+/// `none` or `zstd:LEVEL`.
+pub(crate) fn compression(text: &str) -> Result<Compression, String> {
+    match text.split_once(':') {
+        None if text == "none" => Some(Compression::None),
+        Some(("zstd", level)) => level.parse().ok().map(|level| Compression::Zstd { level }),
+        _ => None,
+    }
+    .ok_or_else(|| format!("{text} is no compression; choose none or zstd:LEVEL, say zstd:3"))
+}
+
+/// `buffered`, `process` or `sync`.
+pub(crate) fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "buffered" => Ok(Durability::Buffered),
+        "process" => Ok(Durability::Process),
+        "sync" => Ok(Durability::Sync),
+        _ => Err(format!(
+            "{text} is no durability; choose buffered, process or sync"
+        )),
+    }
+}
+
+/// `pinned` or `cached:BYTES`.
+pub(crate) fn residency(text: &str) -> Result<FilterResidency, String> {
+    match text.split_once(':') {
+        None if text == "pinned" => Ok(FilterResidency::Pinned),
+        Some(("cached", number)) => Ok(FilterResidency::Cached {
+            bytes: bytes(number)?,
+        }),
+        _ => Err(format!(
+            "{text} is no residency; choose pinned or cached:BYTES, say cached:1MiB"
+        )),
+    }
+}
+
+/// The word that [`residency`] reads.
+pub(crate) fn residency_name(residency: FilterResidency) -> String {
+    match residency {
+        FilterResidency::Pinned => "pinned".into(),
+        FilterResidency::Cached { bytes } => format!("cached:{}", bytes_name(bytes)),
+    }
+}
+
+/// A number of bytes, with an optional unit of KiB, MiB or GiB.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "" | "B" => Some(0),
+        "K" | "KiB" => Some(10),
+        "M" | "MiB" => Some(20),
+        "G" | "GiB" => Some(30),
+        _ => None,
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .zip(shift)
+        .and_then(|(number, shift)| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("{text} is no number of bytes; write 65536, 64KiB or 64MiB"))
+}
+
+/// The shortest exact text that [`bytes`] reads.
+pub(crate) fn bytes_name(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_read_as_they_are_named() {
+        for text in [
+            "none",
+            "bloom:10",
+            "bloom:9.5",
+            "bloomier:block",
+            "bloomier:slot",
+        ] {
+            assert_eq!(filter_name(filter(text).unwrap()), text);
+        }
+        assert_eq!(
+            filter("bloomier:12.5"),
+            Ok(FilterPolicy::Bloomier(BloomierBits::BitsPerKey(12.5)))
+        );
+    }
+
+    #[test]
+    fn other_filters_are_refused() {
+        for text in [
+            "",
+            "None",
+            "bloom",
+            "bloom:",
+            "bloom:x",
+            "bloom:NaN",
+            "bloom:inf",
+            "ribbon:7",
+        ] {
+            assert!(filter(text).unwrap_err().contains("choose none"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_read() {
+        assert_eq!(compression("zstd:3"), Ok(Compression::Zstd { level: 3 }));
+        assert!(compression("zstd").is_err() && compression("lz4:1").is_err());
+        assert_eq!(durability("sync"), Ok(Durability::Sync));
+        assert!(durability("SYNC").is_err());
+        assert_eq!(
+            residency("cached:1MiB"),
+            Ok(FilterResidency::Cached { bytes: 1 << 20 })
+        );
+        assert_eq!(
+            residency_name(residency("cached:1MiB").unwrap()),
+            "cached:1MiB"
+        );
+        assert!(residency("cached").is_err() && residency("cached:-1").is_err());
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!(bytes("0"), Ok(0));
+        assert_eq!(bytes("64KiB"), Ok(65536));
+        assert_eq!(bytes("2G"), Ok(2 << 30));
+        for number in [0, 1, 1023, 1024, 1536, 3 << 20, (1 << 40) + 1024, u64::MAX] {
+            assert_eq!(bytes(&bytes_name(number)), Ok(number));
+        }
+        for text in [
+            "",
+            "KiB",
+            "1.5M",
+            "-1",
+            "1 K",
+            "99999999999G",
+            "1TB",
+            "184467440737095516160",
+        ] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

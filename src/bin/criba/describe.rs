@@ -1,0 +1,213 @@
+//! The library's accounts as JSON objects.
+
+use std::time::Duration;
+
+use criba::storage::{ReadCause, ReadCounts};
+use criba::{
+    CacheStats, Explanation, FilterOutcome, FilterStats, Outcome, RecoveryReport, RunStats,
+    SegmentStats, Source, Stats, Step,
+};
+use serde_json::Value;
+
+use crate::json::Object;
+
+/// Nanoseconds, exact up to 584 years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn list<T>(items: &[T], describe: impl Fn(&T) -> Object) -> Vec<Value> {
+    items.iter().map(|item| describe(item).into()).collect()
+}
+
+/// Reads by cause: `filter_reads`, `filter_bytes` and so on.
+fn reads(counts: &ReadCounts) -> Object {
+    let mut object = Object::new();
+    for cause in ReadCause::ALL {
+        let name = match cause {
+            ReadCause::Filter => "filter",
+            ReadCause::Index => "index",
+            ReadCause::Data => "data",
+            ReadCause::Open => "open",
+            _ => "other",
+        };
+        let count = counts.get(cause);
+        object = object
+            .field(&format!("{name}_reads"), count.calls)
+            .field(&format!("{name}_bytes"), count.bytes);
+    }
+    object
+}
+
+/// Everything that `criba stats` knows.
+pub(crate) fn stats(stats: &Stats) -> Object {
+    let memtable = &stats.memtable;
+    let lookups = &stats.lookups;
+    let stalls = &stats.stalls;
+    Object::new()
+        .field("sequence", stats.sequence)
+        .field(
+            "memtable",
+            Object::new()
+                .field("active_bytes", memtable.active_bytes)
+                .field("active_entries", memtable.active_entries)
+                .field("sealed_count", memtable.sealed_count)
+                .field("sealed_bytes", memtable.sealed_bytes)
+                .field("flushes", memtable.flushes),
+        )
+        .field("reads", reads(&stats.reads))
+        .field("written_bytes", stats.written_bytes)
+        .field("syncs", stats.syncs)
+        .field(
+            "lookups",
+            Object::new()
+                .field("lookups", lookups.lookups)
+                .field("memtable_hits", lookups.memtable_hits)
+                .field("segment_hits", lookups.segment_hits)
+                .field("absent", lookups.absent),
+        )
+        .field("block_cache", cache(&stats.block_cache))
+        .field("filter_cache", cache(&stats.filter_cache))
+        .field(
+            "stalls",
+            Object::new()
+                .field("slowed", stalls.slowed)
+                .field("slowed_ns", nanoseconds(stalls.slowed_time))
+                .field("stopped", stalls.stopped)
+                .field("stopped_ns", nanoseconds(stalls.stopped_time)),
+        )
+        .field("recovery", recovery(&stats.recovery))
+        .field("runs", list(&stats.runs, run))
+}
+
+fn cache(cache: &CacheStats) -> Object {
+    Object::new()
+        .field("hits", cache.hits)
+        .field("misses", cache.misses)
+        .field("bytes", cache.bytes)
+        .field("capacity_bytes", cache.capacity_bytes)
+}
+
+fn recovery(report: &RecoveryReport) -> Object {
+    let torn = list(&report.torn, |torn| {
+        Object::new()
+            .field("path", torn.path.display().to_string())
+            .field("offset", torn.offset)
+            .field("dropped_bytes", torn.dropped_bytes)
+    });
+    Object::new()
+        .field("clean", report.clean)
+        .field("batches", report.batches)
+        .field("operations", report.operations)
+        .field("torn", torn)
+        .field("unknown_files", report.unknown_files.clone())
+        .field("removed_files", report.removed_files.clone())
+}
+
+fn run(run: &RunStats) -> Object {
+    Object::new()
+        .field("level", run.level)
+        .field("segments", list(&run.segments, segment))
+}
+
+/// One segment.
+pub(crate) fn segment(segment: &SegmentStats) -> Object {
+    Object::new()
+        .field("segment", segment.id)
+        .field("file_bytes", segment.file_bytes)
+        .field("entries", segment.entries)
+        .field("keys", segment.keys)
+        .field("tombstones", segment.tombstones)
+        .bytes("first_key", &segment.first_key)
+        .bytes("last_key", &segment.last_key)
+        .field("blocks", segment.blocks)
+        .field("data_bytes", segment.data_bytes)
+        .field("index_bytes", segment.index_bytes)
+        .field(
+            "filter",
+            segment
+                .filter
+                .as_ref()
+                .map(|stats| Value::from(filter(stats))),
+        )
+        .field("reads", reads(&segment.reads))
+        .field("damage", segment.damage.clone())
+}
+
+fn filter(filter: &FilterStats) -> Object {
+    Object::new()
+        .field("kind", filter.kind)
+        .field("r_bits", filter.r_bits)
+        .field("designed_rate", filter.designed_rate)
+        .field("measured_rate", filter.measured_rate())
+        .field("disk_bytes", filter.disk_bytes)
+        .field("pinned_bytes", filter.pinned_bytes)
+        .field("resident_bytes", filter.resident_bytes)
+        .field("build_ns", filter.build_time.map(nanoseconds))
+        .field("probes", filter.probes)
+        .field("negatives", filter.negatives)
+        .field("true_positives", filter.true_positives)
+        .field("false_positives", filter.false_positives)
+        .field("damage", filter.damage.clone())
+}
+
+/// One lookup.
+pub(crate) fn explanation(account: &Explanation) -> Object {
+    let object = Object::new()
+        .bytes("key", &account.key)
+        .field("found", account.value.is_some());
+    let object = match &account.value {
+        Some(value) => object.field("value_bytes", value.len()),
+        None => object,
+    };
+    object
+        .field("data_blocks", account.data_blocks())
+        .field("filter_pages", account.filter_pages())
+        .field("blocks_without_filters", account.blocks_without_filters)
+        .field("steps", list(&account.steps, step))
+}
+
+fn step(step: &Step) -> Object {
+    let object = match step.source {
+        Source::ActiveMemtable => Object::new().field("source", "active_memtable"),
+        Source::SealedMemtable(ordinal) => Object::new()
+            .field("source", "sealed_memtable")
+            .field("ordinal", ordinal),
+        Source::NoSegment { run, level } => Object::new()
+            .field("source", "no_segment")
+            .field("run", run)
+            .field("level", level),
+        Source::Segment { run, level, id } => Object::new()
+            .field("source", "segment")
+            .field("run", run)
+            .field("level", level)
+            .field("segment", id),
+        _ => Object::new().field("source", "other"),
+    };
+    let object = match step.filter {
+        FilterOutcome::NotAsked => object.field("filter", Value::Null),
+        FilterOutcome::No => object.field("filter", "no"),
+        FilterOutcome::Maybe => object.field("filter", "maybe"),
+        FilterOutcome::Block { block, slot } => object
+            .field("filter", "block")
+            .field("block", block)
+            .field("slot", slot),
+        FilterOutcome::Refuted => object.field("filter", "refuted"),
+        FilterOutcome::Damaged => object.field("filter", "damaged"),
+        _ => object.field("filter", "other"),
+    };
+    let outcome = match step.outcome {
+        Outcome::Absent => "absent",
+        Outcome::FalsePositive => "false_positive",
+        Outcome::Found => "found",
+        Outcome::Deleted => "deleted",
+        _ => "other",
+    };
+    object
+        .field("filter_pages", step.filter_pages)
+        .field("data_blocks", step.data_blocks)
+        .field("from_cache", step.from_cache)
+        .field("read_bytes", step.read_bytes)
+        .field("outcome", outcome)
+        .field("took_ns", nanoseconds(step.took))
+}

@@ -1,0 +1,63 @@
+//! Opens a store for one command, and knows the limits of what goes in.
+
+use std::path::Path;
+
+use criba::{Access, Create, Db, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+
+use crate::exit::Failure;
+
+/// For reading only: nothing is made or changed.
+///
+/// # Errors
+///
+/// When there is no store, it is damaged, or someone else holds it.
+pub(crate) fn open_to_read(path: &Path) -> Result<Db, Failure> {
+    Ok(Db::builder(path)
+        .create(Create::Never)
+        .access(Access::ReadOnly)
+        .open()?)
+}
+
+/// For reading and writing.
+///
+/// # Errors
+///
+/// As for [`open_to_read`], and when a new store cannot be made.
+pub(crate) fn open_to_write(path: &Path, create: Create) -> Result<Db, Failure> {
+    Ok(Db::builder(path).create(create).open()?)
+}
+
+/// Whether the store takes such an entry: asked before one is made or opened, and where a line can
+/// still be named.
+///
+/// # Errors
+///
+/// A sentence with the limit.
+pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<(), String> {
+    for (name, len, most) in [
+        ("key", key.len(), MAX_KEY_BYTES),
+        ("value", value.len(), MAX_VALUE_BYTES),
+    ] {
+        if len > most {
+            return Err(format!(
+                "the {name} has {len} bytes; at most {most} are allowed"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_named() {
+        assert_eq!(check_limits(&[0; MAX_KEY_BYTES], b""), Ok(()));
+        let message = check_limits(&[0; MAX_KEY_BYTES + 1], b"").unwrap_err();
+        assert!(
+            message.contains("the key has 65536 bytes; at most 65535"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! What `criba study` can be asked.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use criba::{FilterPolicy, FilterResidency};
+
+use crate::choice;
+
+/// The options of a study. What it does is told where the command is defined.
+#[derive(Args, Debug)]
+pub(crate) struct StudyArgs {
+    /// Take the lines of this file as keys; - is standard input. Lines may repeat (each time they
+    /// are written again), empty lines and lines over 65,535 bytes are skipped, the latter counted.
+    /// A quarter of the distinct lines, chosen by hash, is not loaded: these are the absent keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Take so many lines of the input, chosen at random.
+    #[arg(long, value_name = "N", requires = "input",
+          value_parser = clap::value_parser!(u64).range(2..=1 << 32))]
+    pub(crate) sample: Option<u64>,
+    /// Load so many generated keys.
+    #[arg(long, value_name = "N", default_value_t = 400_000, conflicts_with = "input",
+          value_parser = clap::value_parser!(u64).range(2..=1 << 30))]
+    pub(crate) keys: u64,
+    /// Deal the keys into so many runs.
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub(crate) runs: u64,
+    /// Look up so many present and so many absent keys.
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+          value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) lookups: u64,
+    /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::filter,
+          default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot")]
+    pub(crate) filter: Vec<FilterPolicy>,
+    /// Where filters are: pinned in memory, or in a cache of pages, cached:BYTES.
+    #[arg(long, default_value = "pinned", value_parser = choice::residency)]
+    pub(crate) residency: FilterResidency,
+    /// Cache for data blocks; with anything but 0, reads are no longer those of a cold lookup.
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = choice::bytes)]
+    pub(crate) cache_bytes: u64,
+    /// Bytes of each value.
+    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = value_bytes)]
+    pub(crate) value_bytes: u64,
+    /// Target size of a data block.
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    pub(crate) block_bytes: u32,
+    /// Entries in each group of a block: what a slot names.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) entries_per_group: u32,
+    /// Seed of everything that is random.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Make the stores in this directory instead of the system's temporary one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print one JSON object for each filter instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a page with table and plots.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// Largest value that a study makes, in bytes.
+const VALUE_BYTES_MAX: u64 = 1 << 20;
+
+fn value_bytes(text: &str) -> Result<u64, String> {
+    let bytes = choice::bytes(text)?;
+    if bytes > VALUE_BYTES_MAX {
+        return Err(format!(
+            "{bytes} bytes are too many for a study; at most {VALUE_BYTES_MAX}"
+        ));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,199 @@
+//! The results as a page: one file, nothing fetched, readable on light and dark screens.
+
+use super::conclusion;
+use super::cpu::median;
+use super::plot::{self, Bars};
+use super::row::{Row, Setup, per};
+use super::table::{Table, heading, legend, table};
+use crate::exit::Failure;
+
+const STYLE: &str = include_str!("style.css");
+
+/// # Errors
+///
+/// When a plot cannot be drawn.
+pub(crate) fn page(rows: &[Row], setup: &Setup<'_>) -> Result<String, Failure> {
+    let items = legend(rows, setup);
+    let items: String = items
+        .iter()
+        .map(|line| format!("<li>{}</li>\n", escape(line)))
+        .collect();
+    Ok(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>criba study: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>What a lookup reads, filter by filter</h1>\n<p>{heading}</p>\n\
+         <p class=\"conclusion\">{conclusion}</p>\n{table}<ul>\n{items}</ul>\n{figures}\
+         <p class=\"foot\">criba {version}, <code>criba study</code>. Points, bars and table are \
+         measured; only the curves are theory.</p>\n</main>\n</body>\n</html>\n",
+        title = escape(&setup.work.name),
+        heading = escape(&heading(rows, setup)),
+        conclusion = escape(&conclusion::sentence(rows, setup.args.residency)),
+        table = table_html(&table(rows)),
+        figures = figures(rows)?,
+        version = env!("CARGO_PKG_VERSION"),
+    ))
+}
+
+/// Text from anywhere as text of the page.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' => escaped.push_str("<br>\n"),
+            character if character.is_control() => escaped.push('\u{fffd}'),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+fn table_html(table: &Table) -> String {
+    let groups: String = table
+        .groups
+        .iter()
+        .map(|(name, span)| format!("<th colspan=\"{span}\">{}</th>", escape(name)))
+        .collect();
+    let line = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
+        let cells: String = cells
+            .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
+            .collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let heads = line("th", &mut table.heads.iter().copied());
+    let rows: String = table
+        .rows
+        .iter()
+        .map(|row| line("td", &mut row.iter().map(String::as_str)))
+        .collect();
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr class=\"groups\">{groups}</tr>\n{heads}</thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn figures(rows: &[Row]) -> Result<String, Failure> {
+    let names: Vec<&str> = rows.iter().map(|row| row.setting.as_str()).collect();
+    let values = |value: fn(&Row) -> f64| rows.iter().map(value).collect::<Vec<f64>>();
+    let bars = |series, decimals| {
+        Bars {
+            series,
+            names: names.clone(),
+            decimals,
+        }
+        .draw()
+    };
+    let reads = bars(
+        vec![(
+            plot::BLOOMIER,
+            values(|row| per(row.counts.present.reads.calls, row.counts.present.lookups)),
+        )],
+        3,
+    )?;
+    let both = |present: Vec<f64>, absent: Vec<f64>| {
+        vec![(plot::BLOOMIER, present), (plot::BLOOM, absent)]
+    };
+    let bytes = bars(
+        both(
+            values(|row| per(row.counts.present.reads.bytes, row.counts.present.lookups)),
+            values(|row| per(row.counts.absent.reads.bytes, row.counts.absent.lookups)),
+        ),
+        0,
+    )?;
+    let cpu = bars(
+        both(
+            values(|row| median(&row.cpu.present)),
+            values(|row| median(&row.cpu.absent)),
+        ),
+        2,
+    )?;
+    let sides = [("second", "present"), ("first", "absent")];
+    let curves = [
+        (
+            "second",
+            "Bloomier; curve: theory, 2^-bits for each run asked",
+        ),
+        (
+            "first",
+            "Bloom; curve: theory, blocked by lines of 512 bits, for each run asked",
+        ),
+        ("none", "no filter"),
+    ];
+    Ok([
+        figure("Data blocks that an absent lookup reads", &plot::reads_against_bits(rows)?, &curves),
+        "<p>A Bloomier filter that names blocks rejects by its block bits: slot bits buy speed more \
+         than rejections, and move its point to the right of the curve.</p>\n"
+            .into(),
+        figure("Reads of a present lookup", &reads, &[]),
+        figure("Bytes read by a lookup", &bytes, &sides),
+        figure("CPU time of a lookup, no filter = 1", &cpu, &sides),
+    ]
+    .concat())
+}
+
+fn figure(title: &str, svg: &str, keys: &[(&str, &str)]) -> String {
+    let keys: String = keys
+        .iter()
+        .map(|(class, text)| format!("<span class=\"key {class}\">{}</span>\n", escape(text)))
+        .collect();
+    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
+    let svg = svg.replacen("<svg ", &label, 1);
+    format!(
+        "<figure>\n<figcaption>{}</figcaption>\n{svg}<div>{keys}</div>\n</figure>\n",
+        escape(title)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::cpu::Clock;
+    use crate::study::input::generate;
+    use crate::study::row::tests::{default_args, example};
+    use crate::study::workload::Workload;
+
+    #[test]
+    fn the_page_stands_alone_and_escapes() {
+        let mut work = Workload::new(generate(30, 1), 4, 10, 1).unwrap();
+        work.name = "<script>alert('x')</script>".into();
+        let args = default_args();
+        let setup = Setup {
+            args: &args,
+            work: &work,
+            clock: Clock::Wall,
+        };
+        let rows = [
+            example("none", 4000),
+            example("bloom:10", 40),
+            example("bloomier:slot", 3),
+        ];
+        let page = page(&rows, &setup).unwrap();
+        assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+        assert_eq!(page.matches("<svg ").count(), 4);
+        for foreign in ["src=", "href=", "url(", "@import"] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+        assert_eq!(page.matches("<tr>").count(), 1 + rows.len());
+    }
+
+    #[test]
+    fn the_style_knows_every_colour() {
+        for colour in [
+            plot::INK,
+            plot::GRID,
+            plot::NONE,
+            plot::BLOOM,
+            plot::BLOOMIER,
+        ] {
+            let plotters::style::RGBColor(red, green, blue) = colour;
+            let value = format!("\"#{red:02X}{green:02X}{blue:02X}\"");
+            assert!(STYLE.contains(&value), "{value}");
+        }
+    }
+}

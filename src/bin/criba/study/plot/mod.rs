@@ -1,0 +1,47 @@
+//! Plots as SVG for the page.
+//!
+//! A colour stands for a role: the page's style sheet finds it by its value and puts in its place
+//! the one for a light or a dark screen. Nothing is filled behind a plot.
+
+mod bars;
+mod scatter;
+
+pub(crate) use bars::Bars;
+pub(crate) use scatter::reads_against_bits;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::exit::{Exit, Failure};
+
+/// Text and axes.
+pub(crate) const INK: RGBColor = RGBColor(0x11, 0x11, 0x11);
+/// Grid lines.
+pub(crate) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+/// Settings without a filter.
+pub(crate) const NONE: RGBColor = RGBColor(0x77, 0x77, 0x77);
+/// Bloom filters; in bars, absent lookups.
+pub(crate) const BLOOM: RGBColor = RGBColor(0xd9, 0x6b, 0x0c);
+/// Bloomier filters; in bars, present lookups.
+pub(crate) const BLOOMIER: RGBColor = RGBColor(0x1f, 0x6f, 0xc4);
+
+/// Width of every plot, in pixels.
+const WIDTH: u32 = 760;
+
+/// Size of all text.
+const FONT: i32 = 15;
+
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Drawing into memory fails for no reason that a person could remove.
+fn drawing(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Io, format!("cannot draw a plot: {error}"))
+}
+
+fn text_style(horizontal: HPos) -> TextStyle<'static> {
+    ("sans-serif", FONT)
+        .into_font()
+        .color(&INK)
+        .pos(Pos::new(horizontal, VPos::Center))
+}

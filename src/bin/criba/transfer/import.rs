@@ -1,0 +1,131 @@
+//! `import`: lines become batches, batches become segments.
+
+use std::io::{self, BufRead, Write as _};
+
+use criba::{Db, Durability, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+
+use super::{Entry, Spelling};
+use crate::args::ImportArgs;
+use crate::exit::{Exit, Failure};
+use crate::lines::{Line, Lines};
+use crate::progress::Progress;
+use crate::{files, store};
+
+/// A batch is committed at so many entries, or so many bytes of keys and values.
+const BATCH_ENTRIES: usize = 1000;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// No entry is longer than this when each of its bytes is an escape of six characters.
+const LINE_BYTES_MAX: usize = (MAX_KEY_BYTES + MAX_VALUE_BYTES + 100).saturating_mul(6);
+
+pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
+    let input = files::open_input(&args.file)?;
+    let mut builder = Db::builder(&args.store)
+        .filter(args.filter)
+        .compression(args.compression);
+    if let Some(bytes) = args.memtable_bytes {
+        builder = builder.memtable_bytes(bytes);
+    }
+    let db = builder.open()?;
+    let template = match input.bytes {
+        Some(_) => "importing [{bar:40}] {bytes}/{total_bytes} {eta}",
+        None => "importing {bytes}",
+    };
+    let mut loader = Loader {
+        db: &db,
+        lines: Lines::new(input.reader, LINE_BYTES_MAX),
+        spelling: Spelling::new(args.json),
+        progress: Progress::new(input.bytes, template),
+        name: input.name,
+        entries: 0,
+    };
+    let loaded = loader.load();
+    let entries = loader.entries;
+    drop(loader);
+    // What was read before a bad line is kept, and kept safe, all the same.
+    let kept = db.flush().and_then(|()| db.close());
+    // If it could not be, that is worse than any bad line.
+    kept?;
+    loaded?;
+    // Nothing is to be done when standard error is gone; the work is.
+    let noun = if entries == 1 { "entry" } else { "entries" };
+    writeln!(io::stderr(), "{entries} {noun} imported").ok();
+    Ok(Exit::Done)
+}
+
+struct Loader<'a> {
+    db: &'a Db,
+    lines: Lines<Box<dyn BufRead>>,
+    spelling: Spelling,
+    progress: Progress,
+    name: String,
+    entries: u64,
+}
+
+impl Loader<'_> {
+    fn load(&mut self) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        loop {
+            let mut batch = self.db.batch();
+            let mut bytes = 0;
+            let mut next = Ok(true);
+            while batch.len() < BATCH_ENTRIES && bytes < BATCH_BYTES {
+                match self.entry(&mut line) {
+                    Ok(Some((key, value))) => {
+                        bytes += key.len() + value.len();
+                        batch.put(key, value);
+                    }
+                    Ok(None) => next = Ok(false),
+                    Err(failure) => next = Err(failure),
+                }
+                if !matches!(next, Ok(true)) {
+                    break;
+                }
+            }
+            let count = batch.len() as u64;
+            batch.commit_with(Durability::Buffered)?;
+            self.entries += count;
+            self.progress.position(self.lines.read_bytes());
+            match next {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(failure) => return Err(self.with_account(failure)),
+            }
+        }
+    }
+
+    /// The next entry; `None` at the end. Empty lines are none.
+    fn entry(&mut self, line: &mut Vec<u8>) -> Result<Option<Entry>, Failure> {
+        loop {
+            let found = self.lines.next(line);
+            let found = found
+                .map_err(|error| Failure::io(format_args!("cannot read {}", self.name), &error))?;
+            let what = match found {
+                Line::End => return Ok(None),
+                Line::Whole if line.is_empty() => continue,
+                Line::Whole => self
+                    .spelling
+                    .read(line)
+                    .and_then(|entry| store::check_limits(&entry.0, &entry.1).map(|()| entry)),
+                Line::TooLong => Err("the line is longer than any entry can be".into()),
+            };
+            return what.map(Some).map_err(|what| {
+                Failure::usage(what).at(format_args!("{}: line {}", self.name, self.lines.number()))
+            });
+        }
+    }
+
+    /// The failure, and what is in the store all the same.
+    fn with_account(&self, failure: Failure) -> Failure {
+        let Failure::Said(mut said) = failure else {
+            return failure;
+        };
+        let account = match self.entries {
+            0 => return Failure::Said(said),
+            1 => "the entry before it is in the store".into(),
+            count => format!("the {count} entries before it are in the store"),
+        };
+        said.sentence = format!("{}; {account}", said.sentence);
+        Failure::Said(said)
+    }
+}

@@ -1,0 +1,138 @@
+//! `import` and `export`: all entries as lines, out and in without loss, in bounded memory.
+//!
+//! A line is `key TAB value` with escapes, or a JSON object. What both spell is decided here; how
+//! they stream is in the two submodules.
+
+mod export;
+mod import;
+
+pub(crate) use export::export;
+pub(crate) use import::import;
+
+use serde_json::Value;
+
+use crate::escape::{Escaped, unescape};
+use crate::exit::Failure;
+use crate::json::{Object, take_bytes};
+use crate::output::Output;
+
+/// A key and its value.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// How lines spell entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spelling {
+    Text,
+    Json,
+}
+
+impl Spelling {
+    fn new(json: bool) -> Spelling {
+        if json { Spelling::Json } else { Spelling::Text }
+    }
+
+    fn write(self, key: &[u8], value: &[u8], output: &mut Output) -> Result<(), Failure> {
+        match self {
+            Spelling::Text => writeln!(output, "{}\t{}", Escaped(key), Escaped(value)),
+            Spelling::Json => Object::new()
+                .bytes("key", key)
+                .bytes("value", value)
+                .write(output),
+        }
+    }
+
+    /// # Errors
+    ///
+    /// A sentence about what is wrong with the line.
+    fn read(self, line: &[u8]) -> Result<Entry, String> {
+        match self {
+            Spelling::Text => read_text(line),
+            Spelling::Json => read_json(line),
+        }
+    }
+}
+
+fn read_text(line: &[u8]) -> Result<Entry, String> {
+    let tab = line
+        .iter()
+        .position(|&byte| byte == b'\t')
+        .ok_or("there is no tab between key and value")?;
+    let key = unescape(&line[..tab]).map_err(|what| format!("key: {what}"))?;
+    let value = unescape(&line[tab + 1..]).map_err(|what| format!("value: {what}"))?;
+    Ok((key, value))
+}
+
+fn read_json(line: &[u8]) -> Result<Entry, String> {
+    let Value::Object(mut fields) =
+        serde_json::from_slice(line).map_err(|error| not_json(&error))?
+    else {
+        return Err("this is no JSON object".into());
+    };
+    let key = take_bytes(&mut fields, "key")?;
+    let value = take_bytes(&mut fields, "value")?;
+    match fields.keys().next() {
+        None => Ok((key, value)),
+        Some(name) => Err(format!(
+            "the field {:?} is not known",
+            Escaped(name.as_bytes()).to_string()
+        )),
+    }
+}
+
+/// The parser's words, with the place within the line: it takes the line for a whole file.
+fn not_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text
+        .rsplit_once(" at line ")
+        .map_or(text.as_str(), |(what, _)| what);
+    format!("this is no JSON: {what} at byte {}", error.column())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        fn check(spelling: Spelling, line: &str, key: &[u8], value: &[u8]) {
+            assert_eq!(
+                spelling.read(line.as_bytes()),
+                Ok((key.to_vec(), value.to_vec())),
+                "{line}"
+            );
+        }
+        check(Spelling::Text, "k\tv", b"k", b"v");
+        check(Spelling::Text, "\t", b"", b"");
+        check(Spelling::Text, "a\\tb\tc\td", b"a\tb", b"c\td");
+        check(Spelling::Json, r#"{"key":"a\tb","value":""}"#, b"a\tb", b"");
+        check(
+            Spelling::Json,
+            r#" {"value_base64":"/w==","key":"\\x00"} "#,
+            b"\\x00",
+            b"\xff",
+        );
+    }
+
+    #[test]
+    fn lines_are_refused() {
+        fn check(spelling: Spelling, line: &str, expected: &str) {
+            let message = spelling.read(line.as_bytes()).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+        check(Spelling::Text, "k v", "no tab");
+        check(Spelling::Text, "k\\q\tv", "key: byte 2");
+        check(Spelling::Text, "k\tv\\", "value: byte 2");
+        check(
+            Spelling::Json,
+            "{\"a\":}",
+            "no JSON: expected value at byte 6",
+        );
+        check(Spelling::Json, "[1]", "no JSON object");
+        check(Spelling::Json, r#"{"key":"k"}"#, "no field value");
+        check(
+            Spelling::Json,
+            r#"{"key":"k","value":"v","ttl":1}"#,
+            "\"ttl\" is not known",
+        );
+    }
+}
