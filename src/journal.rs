@@ -44,7 +44,8 @@ pub(crate) fn file_name(id: u64) -> String {
 /// The journal that has this name, if it is one that [`file_name`] makes.
 pub(crate) fn parse_name(name: &str) -> Option<u64> {
     let id = name.strip_suffix(EXTENSION)?.parse().ok()?;
-    (file_name(id) == name).then_some(id)
+    // Number 0 is never given.
+    (id > 0 && file_name(id) == name).then_some(id)
 }
 
 /// What a new journal is to say about itself.

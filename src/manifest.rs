@@ -7,6 +7,7 @@
 //! 3. A file number is below `reserved_end` of the live manifest before a file has it; so a file
 //!    with such a number that is not live is dead, and any other is not ours.
 //! 4. A manifest is only ever appended to by the session that created it.
+//! 5. After a failure nothing is changed any more: it is unknown what the last change left.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,7 +40,8 @@ pub(crate) fn file_name(id: u64) -> String {
 
 pub(crate) fn parse_name(name: &str) -> Option<u64> {
     let id = name.strip_prefix(PREFIX)?.parse().ok()?;
-    (file_name(id) == name).then_some(id)
+    // Number 0 is never given.
+    (id > 0 && file_name(id) == name).then_some(id)
 }
 
 /// What the edits add up to.
@@ -92,6 +94,10 @@ pub(crate) struct Manifest {
     current: Current,
     /// `None` until this session writes its first edit.
     log: Option<Log>,
+    /// The first failure.
+    failed: Option<Error>,
+    /// What is wrong with the last edit, which was passed over as torn.
+    torn: Option<Error>,
 }
 
 /// A manifest that this session appends to.
@@ -135,6 +141,8 @@ impl Manifest {
             state,
             current,
             log: Some(log),
+            failed: None,
+            torn: None,
         };
         manifest.replace_current(current)?;
         Ok(manifest)
@@ -155,6 +163,7 @@ impl Manifest {
         let mut state = State::default();
         let mut at = HEADER_BYTES;
         let mut ordinal = 0;
+        let mut torn = None;
         while at < bytes.len() {
             let rest = &bytes[at..];
             match Edit::decode(rest, header.manifest_id, ordinal, at as u64) {
@@ -165,13 +174,15 @@ impl Manifest {
                 }
                 // A torn last edit was never relied on. Anything else is damage.
                 Err(malformed) => {
-                    let torn = ordinal > 0
+                    let is_torn = ordinal > 0
                         && current.clean_at.is_none()
                         && !edit_follows(rest, &header, (ordinal, at as u64));
-                    if torn {
-                        break;
+                    let damage = corrupt(at, malformed.what);
+                    if !is_torn {
+                        return Err(damage);
                     }
-                    return Err(corrupt(at, malformed.what));
+                    torn = Some(damage);
+                    break;
                 }
             }
         }
@@ -184,7 +195,30 @@ impl Manifest {
             state,
             current,
             log: None,
+            failed: None,
+            torn,
         })
+    }
+
+    /// Makes what was loaded survive power loss: a process that was killed may have written its
+    /// last edit, or renamed `CURRENT`, without a sync. See invariant 1.
+    pub(crate) fn make_durable(&self) -> Result<()> {
+        let name = file_name(self.header.manifest_id);
+        self.storage
+            .sync_file(&name)
+            .map_err(|error| Error::io(self.storage.path_of(&name), error))?;
+        self.storage
+            .sync_dir()
+            .map_err(|error| Error::io(self.storage.path_of(""), error))
+    }
+
+    /// The better reason for an error of recovery. Nothing was removed because of an edit that a
+    /// crash has torn: if a file is missing without it, it was durable and is damaged.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match (&error, &self.torn) {
+            (Error::Missing { .. }, Some(torn)) => torn.clone(),
+            _ => error,
+        }
     }
 
     pub(crate) fn store_id(&self) -> u128 {
@@ -227,6 +261,21 @@ impl Manifest {
         Ok(id)
     }
 
+    /// Takes a number back that no file has any more, if it is the last that was given out.
+    pub(crate) fn give_back(&mut self, id: u64) {
+        if id + 1 == self.state.next_file {
+            self.state.next_file = id;
+        }
+    }
+
+    /// Makes a change, unless one has failed before: see invariant 5.
+    fn change(&mut self, change: impl FnOnce(&mut Manifest) -> Result<()>) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        change(self).inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
     /// An edit that changes nothing yet.
     pub(crate) fn edit(&self) -> Edit {
         Edit {
@@ -239,6 +288,10 @@ impl Manifest {
     /// Makes an edit durable. After an error it is unknown whether it is; the store must be
     /// opened again before anything else is changed.
     pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
+        self.change(|manifest| manifest.append(edit))
+    }
+
+    fn append(&mut self, edit: &Edit) -> Result<()> {
         let mut state = self.state.clone();
         state.apply(edit).map_err(Error::Invalid)?;
         let grown = self
@@ -260,7 +313,7 @@ impl Manifest {
         if self.log.is_some() {
             Ok(())
         } else {
-            self.replace(self.state.clone())
+            self.change(|manifest| manifest.replace(manifest.state.clone()))
         }
     }
 
@@ -302,19 +355,21 @@ impl Manifest {
 
     /// The store is being written: its first journal of this session is this one.
     pub(crate) fn mark_open(&mut self, journal: u64) -> Result<()> {
-        self.replace_current(Current {
+        let current = Current {
             clean_at: None,
             journal,
             ..self.current
-        })
+        };
+        self.change(|manifest| manifest.replace_current(current))
     }
 
     /// Everything up to `sequence` is durable and nothing will follow.
     pub(crate) fn mark_clean(&mut self, sequence: crate::key::Sequence) -> Result<()> {
-        self.replace_current(Current {
+        let current = Current {
             clean_at: Some(sequence),
             ..self.current
-        })
+        };
+        self.change(|manifest| manifest.replace_current(current))
     }
 
     fn replace_current(&mut self, current: Current) -> Result<()> {

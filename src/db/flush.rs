@@ -66,26 +66,38 @@ impl Shared {
     /// Seals the active memtable and waits until it, and all before it, are in segments.
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
-        let mut writing = lock(&self.writer);
-        self.check_writable()?;
         let target = self.visible();
-        if !self.view.load().active.is_empty() {
-            self.rotate(&mut writing)?;
+        loop {
+            let mut writing = lock(&self.writer);
+            self.check_writable()?;
+            let view = self.view.load();
+            let is_sealed = view.active.sequence_min() > target;
+            // However often flushes fail and are asked for, no more memtables wait than may.
+            let has_room = view.sealed.len() < self.options.sealed_memtables_max;
+            drop(view);
+            if !is_sealed && has_room {
+                self.rotate(&mut writing)?;
+            }
+            drop(writing);
+            self.wait_for_flush(target)?;
+            if is_sealed || has_room {
+                return Ok(());
+            }
         }
-        drop(writing);
+    }
+
+    /// Returns when no memtable that waits holds entries up to `target`.
+    fn wait_for_flush(&self, target: Sequence) -> Result<()> {
         let mut flushing = lock(&self.flushing);
         let failures = flushing.failures;
         self.flush_work.notify_one();
         loop {
-            if !self
-                .view
-                .load()
-                .sealed
-                .iter()
-                .any(|sealed| sealed.last <= target)
-            {
+            let view = self.view.load();
+            let is_newer = |sealed: &Arc<Sealed>| sealed.table.sequence_min() > target;
+            if view.sealed.iter().all(is_newer) {
                 return Ok(());
             }
+            drop(view);
             self.check_writable()?;
             if flushing.failures > failures
                 && let Some(cause) = &flushing.failure
@@ -239,7 +251,7 @@ impl<'a> Output<'a> {
         let full = self
             .writer
             .as_ref()
-            .is_some_and(|writer| writer.data_bytes() >= self.shared.options.segment_bytes);
+            .is_some_and(|writer| writer.is_full(self.shared.options.segment_bytes));
         // All versions of a key stay in one segment.
         if full && new_key {
             self.finish_segment()?;
@@ -298,16 +310,18 @@ impl<'a> Output<'a> {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Removes what a failed flush has written.
+    /// Removes what a failed flush has written. Its file numbers are given back: while the disk
+    /// is full there may be many attempts, and no room to reserve more numbers.
     fn remove(&mut self) {
         self.writer = None;
-        for id in &self.ids {
-            let name = segment::file_name(*id);
-            if let Err(error) = self.shared.storage.remove(&name)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                let what = format!("{name} is not needed and stays for now: {error}");
-                self.shared.event(EventKind::Failed { what });
+        while let Some(id) = self.ids.pop() {
+            let name = segment::file_name(id);
+            match self.shared.storage.remove(&name) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let what = format!("{name} is not needed and stays for now: {error}");
+                    self.shared.event(EventKind::Failed { what });
+                }
+                _ => lock(&self.shared.manifest).give_back(id),
             }
         }
     }

@@ -33,7 +33,7 @@ use crate::slice::Slice;
 use crate::storage::{LockGuard, Storage};
 
 use explain::Explanation;
-use scan::{owned_bounds, prefix_bounds};
+use scan::{Bounds, owned_bounds, prefix_bounds};
 use shared::{Shared, lock};
 use stats::Stats;
 
@@ -201,7 +201,7 @@ impl Db {
     }
 
     /// The entries of a range of keys, in key order, from both ends. A range that ends before it
-    /// begins is empty.
+    /// begins is empty. Of a closed store it returns [`Error::Closed`] and nothing else.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -218,12 +218,16 @@ impl Db {
     /// # }
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        Iter::new(self.shared(), None, owned_bounds(&range))
+        self.walk(owned_bounds(&range))
     }
 
     /// The entries whose keys begin with `prefix`, in key order, from both ends.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        Iter::new(self.shared(), None, prefix_bounds(prefix.as_ref()))
+        self.walk(prefix_bounds(prefix.as_ref()))
+    }
+
+    fn walk(&self, bounds: Bounds) -> Iter {
+        Iter::new(self.shared(), None, bounds).refused_by(self.shared().check_open())
     }
 
     /// All entries, in key order, from both ends.
@@ -325,14 +329,16 @@ impl Inner {
 }
 
 impl Shared {
-    /// The end of a session that has written: all synced, `CURRENT` marked clean.
+    /// The end of a session: all synced, and `CURRENT` marked clean if it has written.
     fn finish(&self) -> Result<()> {
         self.check_sound()?;
-        if lock(&self.writer).journal.is_none() {
+        if self.options.access == Access::ReadOnly {
             return Ok(());
         }
-        let last = self.visible();
-        self.sync_to(last)?;
+        if lock(&self.writer).journal.is_none() {
+            return self.sync_to(self.visible());
+        }
+        let last = self.sync_last()?;
         lock(&self.manifest)
             .mark_clean(last)
             .map_err(|error| self.poison(error))

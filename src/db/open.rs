@@ -162,14 +162,15 @@ impl Opener {
     }
 
     fn recover(&self, mut manifest: Manifest, counting: Counting) -> Result<Shared> {
-        let version = self.open_segments(&manifest)?;
+        let blame = |error| manifest.blame(error);
+        let version = self.open_segments(&manifest).map_err(blame)?;
         let names = Names::sort(&self.list()?, &manifest);
         let Replayed {
             table,
             recovered,
             batches,
             ids,
-        } = self.replay(&manifest, &names.journals)?;
+        } = self.replay(&manifest, &names.journals).map_err(blame)?;
         let mut report = RecoveryReport {
             clean: manifest.current().clean_at.is_some(),
             batches,
@@ -290,13 +291,16 @@ impl Opener {
         };
         let table = Memtable::new(self.options.memtable_bytes);
         let mut batches = 0;
-        let mut apply = |id, first: Sequence, _, payload: &[u8]| {
+        let mut apply = |id, first: Sequence, count, payload: &[u8]| {
             batches += 1;
             let inserted = write::insert(&table, manifest.hash_seed(), first, payload.to_vec());
-            inserted.map_err(|error| {
-                let path = self.storage.path_of(&journal::file_name(id));
-                Error::corrupt(&path, 0, format!("record {first}: {error}"))
-            })
+            let what = match inserted {
+                Ok(inserted) if inserted == count => return Ok(()),
+                Ok(inserted) => format!("{inserted} operations where {count} are stated"),
+                Err(error) => error.to_string(),
+            };
+            let path = self.storage.path_of(&journal::file_name(id));
+            Err(Error::corrupt(&path, 0, format!("record {first}: {what}")))
         };
         let recovered = journal::recover(&self.storage, &ids, &expect, &mut apply)?;
         Ok(Replayed {

@@ -4,13 +4,16 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use crate::cursor::{Cursor, Direction, Item};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{Kind, Sequence};
 use crate::merge::Merge;
 use crate::segment::Caches;
 use crate::slice::Slice;
 
 use super::shared::{Shared, View};
+
+/// Where a range begins and where it ends.
+pub(crate) type Bounds = (Bound<Slice>, Bound<Slice>);
 
 /// Keys and values in key order, from both ends.
 ///
@@ -29,15 +32,13 @@ pub struct Iter {
     upper: Bound<Slice>,
     front: Option<Visible>,
     back: Option<Visible>,
+    /// Why there is nothing to read: the one thing that is returned.
+    refused: Option<Error>,
     ended: bool,
 }
 
 impl Iter {
-    pub(crate) fn new(
-        shared: &Shared,
-        sequence: Option<Sequence>,
-        (lower, upper): (Bound<Slice>, Bound<Slice>),
-    ) -> Iter {
+    pub(crate) fn new(shared: &Shared, sequence: Option<Sequence>, (lower, upper): Bounds) -> Iter {
         let view = super::get::owned_view(shared);
         // After the view, as in a point lookup.
         let sequence = sequence.unwrap_or_else(|| shared.visible());
@@ -50,8 +51,15 @@ impl Iter {
             upper,
             front: None,
             back: None,
+            refused: None,
             ended: false,
         }
+    }
+
+    /// An iterator that returns the error, if there is one, and nothing else.
+    pub(crate) fn refused_by(mut self, check: Result<()>) -> Iter {
+        self.refused = check.err();
+        self
     }
 
     fn open(&self, direction: Direction) -> Visible {
@@ -81,6 +89,10 @@ impl Iter {
     fn advance(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
         if self.ended {
             return None;
+        }
+        if let Some(error) = self.refused.take() {
+            self.ended = true;
+            return Some(Err(error));
         }
         let mut side = match direction {
             Direction::Forward => self.front.take(),
@@ -208,15 +220,13 @@ impl Visible {
 }
 
 /// The bounds of a range of keys as slices that the iterator owns.
-pub(crate) fn owned_bounds<K: AsRef<[u8]>>(
-    range: &impl RangeBounds<K>,
-) -> (Bound<Slice>, Bound<Slice>) {
+pub(crate) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
     let own = |bound: Bound<&K>| bound.map(|key| Slice::from(key.as_ref()));
     (own(range.start_bound()), own(range.end_bound()))
 }
 
 /// The bounds of all keys that begin with `prefix`.
-pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Bound<Slice>, Bound<Slice>) {
+pub(crate) fn prefix_bounds(prefix: &[u8]) -> Bounds {
     let upper = match prefix.iter().rposition(|byte| *byte != 0xff) {
         None => Bound::Unbounded,
         Some(last) => {

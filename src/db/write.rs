@@ -48,17 +48,17 @@ pub(crate) struct Writing {
 /// A journal to sync.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
+    id: u64,
     path: PathBuf,
     file: Arc<dyn SyncFile>,
-    last: Sequence,
 }
 
 impl Unsynced {
     fn of(journal: &journal::Writer) -> Unsynced {
         Unsynced {
+            id: journal.id(),
             path: journal.path().to_owned(),
             file: journal.syncer(),
-            last: journal.point().last(),
         }
     }
 
@@ -220,15 +220,11 @@ impl Shared {
                 error => self.poison(error),
             })?;
         let active = Arc::clone(&self.view.load().active);
-        self.insert(&active, first, payload)?;
+        let inserted = insert(&active, self.hash_seed, first, payload)?;
+        assert_eq!(inserted, count, "a batch counts its operations");
         self.visible
             .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
         Ok(())
-    }
-
-    /// Puts the operations of a record into a memtable; keys and values share the payload.
-    pub(crate) fn insert(&self, table: &Memtable, first: Sequence, payload: Vec<u8>) -> Result<()> {
-        insert(table, self.hash_seed, first, payload)
     }
 
     /// The first write of a session: from now on the store counts as open for writing.
@@ -275,14 +271,17 @@ impl Shared {
         if self.view.load().active.is_empty() {
             return Ok(());
         }
-        let id = lock(&self.manifest)
-            .allocate()
-            .map_err(|error| self.poison(error))?;
+        let mut manifest = lock(&self.manifest);
+        let id = manifest.allocate().map_err(|error| self.poison(error))?;
+        let floor = manifest.state().floor.map_or(0, |floor| floor.id);
+        drop(manifest);
         let journal = self
             .create_journal(id, writing)
             .map_err(|error| self.poison(error))?;
         if let Some(old) = &mut writing.journal {
             old.seal(id).map_err(|error| self.poison(error))?;
+            // Journals before the floor are needed no more: nobody shall hold them open.
+            writing.unsynced.retain(|journal| journal.id >= floor);
             writing.unsynced.push(Unsynced::of(old));
         }
         self.seal_active(&journal);
@@ -328,17 +327,31 @@ impl Shared {
         if self.durable() >= target {
             return Ok(());
         }
-        self.check_sound()?;
-        let (files, last) = self.take_unsynced()?;
-        for file in &files {
-            if file.last > self.durable() {
-                file.sync().map_err(|error| self.poison(error))?;
-            }
-        }
-        self.durable.fetch_max(last.0, Ordering::AcqRel);
+        let last = self.sync_journals()?;
         self.note_durable(last)?;
         drop(turn);
         Ok(())
+    }
+
+    /// Syncs all there is, also what tells the journal that something is durable: nothing of a
+    /// store that was closed may be torn. Returns the last sequence.
+    pub(crate) fn sync_last(&self) -> Result<Sequence> {
+        let turn = lock(&self.syncing);
+        let last = self.sync_journals()?;
+        drop(turn);
+        Ok(last)
+    }
+
+    /// Called by the holder of `syncing`. A journal is synced although its last operation is
+    /// durable: the next one continues the chain from the very end of it.
+    fn sync_journals(&self) -> Result<Sequence> {
+        self.check_sound()?;
+        let (files, last) = self.take_unsynced()?;
+        for file in &files {
+            file.sync().map_err(|error| self.poison(error))?;
+        }
+        self.durable.fetch_max(last.0, Ordering::AcqRel);
+        Ok(last)
     }
 
     /// All journals that may hold unsynced records, oldest first, and the last sequence in them.
@@ -376,13 +389,13 @@ impl Shared {
     }
 }
 
-/// Decodes a record's payload into entries of a memtable.
+/// Decodes a record's payload into entries of a memtable; returns their number.
 pub(crate) fn insert(
     table: &Memtable,
     hash_seed: u64,
     first: Sequence,
     payload: Vec<u8>,
-) -> Result<()> {
+) -> Result<u32> {
     let payload = Slice::from(payload);
     let mut sequence = first;
     let mut each = |operation: Operation| {
@@ -396,7 +409,5 @@ pub(crate) fn insert(
         );
         sequence = sequence.after(1);
     };
-    batch::decode(&payload, &mut each)
-        .map(|_| ())
-        .map_err(|malformed| Error::Invalid(malformed.to_string()))
+    batch::decode(&payload, &mut each).map_err(|malformed| Error::Invalid(malformed.to_string()))
 }

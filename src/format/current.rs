@@ -52,7 +52,7 @@ impl Current {
         let version = cursor.u16("current.version")?;
         if version != VERSION {
             return Err(cursor.malformed(format!(
-                "CURRENT: format version {version}; a newer version of criba wrote it"
+                "CURRENT: format version {version}; a newer version of criba wrote it, or it is damaged"
             )));
         }
         let flags = cursor.u16("current.flags")?;
@@ -72,9 +72,13 @@ impl Current {
             });
         }
         let clean_at = match flags {
-            0 => None,
+            0 if sequence.0 == 0 => None,
             CLEAN => Some(sequence),
-            _ => return Err(cursor.malformed("CURRENT: unknown flags")),
+            _ => {
+                return Err(
+                    cursor.malformed("CURRENT: unknown flags, or a sequence without its flag")
+                );
+            }
         };
         Ok(Current {
             store_id,

@@ -15,7 +15,7 @@ pub(crate) const HEADER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 4;
 /// Length of what stands before the payload of an edit, in bytes.
 pub(crate) const EDIT_HEADER_BYTES: usize = 4 + 4 + 8;
 
-/// Least bytes of an encoded segment: five numbers of eight bytes, level, checksum, two keys.
+/// Least bytes of an encoded segment: four numbers of eight bytes, level, checksum, two keys.
 const SEGMENT_BYTES_MIN: usize = 4 * 8 + 4 + 4 + 2;
 
 /// The head of a manifest.
@@ -86,7 +86,7 @@ impl Header {
         let version = cursor.u16("manifest.version")?;
         if version != VERSION {
             return Err(cursor.malformed(format!(
-                "manifest: format version {version}; a newer version of criba wrote it"
+                "manifest: format version {version}; a newer version of criba wrote it, or it is damaged"
             )));
         }
         cursor.zeros("manifest.reserved", 6)?;

@@ -15,6 +15,9 @@ pub(crate) const FOOTER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 5 * 8 + 3 * 4 + 
 /// A filter page on disk: words, then a trailer of eight bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const PAGE_TRAILER_BYTES: usize = 8;
+/// Goes on from the numbers of [`super::region::RegionKind`]. Written to disk.
+const PAGE_KIND: u8 = 5;
+const PAGE_VERSION: u8 = 1;
 pub(crate) const PAGE_WORDS: usize = (PAGE_BYTES - PAGE_TRAILER_BYTES) / 8;
 
 /// Filter pages begin at a multiple of this, so that reading one touches one page of the device.
@@ -85,7 +88,7 @@ impl Footer {
         let version = cursor.u16("footer.version")?;
         if version != VERSION {
             return Err(cursor.malformed(format!(
-                "footer: format version {version}; a newer version of criba wrote it"
+                "footer: format version {version}; a newer version of criba wrote it, or it is damaged"
             )));
         }
         cursor.zeros("footer.reserved", 6)?;
@@ -229,13 +232,13 @@ pub(crate) fn pages_len(words: u64) -> u64 {
         .saturating_add(pages.saturating_mul(PAGE_TRAILER_BYTES as u64))
 }
 
-/// One filter page: words, checksum, reserved. Only the last page may be shorter than the rest.
+/// One filter page: words, kind, version, checksum. Only the last page may be shorter than the rest.
 pub(crate) fn encode_page(words: &[u64], identity: u64, offset: u64, out: &mut Vec<u8>) {
     let start = out.len();
     for word in words {
         out.extend_from_slice(&word.to_le_bytes());
     }
-    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&[PAGE_KIND, PAGE_VERSION, 0, 0]);
     let sum = checksum::at(identity, offset, &[out.get(start..).unwrap_or_default()]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
@@ -251,13 +254,18 @@ pub(crate) fn decode_page(bytes: &[u8], identity: u64, offset: u64) -> Result<Ve
         .checked_sub(PAGE_TRAILER_BYTES)
         .ok_or_else(|| malformed("filter page: shorter than its trailer"))?;
     let mut trailer = Cursor::new(bytes.get(body_len..).unwrap_or_default());
-    trailer.zeros("filter page.reserved", 4)?;
+    let kind = trailer.u8("filter page.kind")?;
+    let version = trailer.u8("filter page.version")?;
+    trailer.zeros("filter page.reserved", 2)?;
     let sum = trailer.u32("filter page.checksum")?;
     let summed = bytes
         .get(..bytes.len().saturating_sub(4))
         .unwrap_or_default();
     if checksum::at(identity, offset, &[summed]) != sum {
         return Err(malformed("filter page: its checksum does not match"));
+    }
+    if kind != PAGE_KIND || version != PAGE_VERSION {
+        return Err(malformed("filter page: a newer version of criba wrote it"));
     }
     let body = bytes.get(..body_len).unwrap_or_default();
     let (words, rest) = body.as_chunks::<8>();

@@ -4,10 +4,14 @@ use crate::cache::Weigh;
 use crate::format::Malformed;
 use crate::format::block::Shape;
 use crate::format::region::{self, Codec, Place, RegionKind};
+use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::slice::Slice;
 
 /// Memory of a block beside its payload, in bytes.
 const OVERHEAD_BYTES: u64 = 96;
+
+/// Longest payload: one entry of the greatest size, or the greatest block, and their framing.
+const PLAIN_BYTES_MAX: usize = MAX_VALUE_BYTES + MAX_KEY_BYTES + (1 << 20);
 
 /// A data block whose checksum has been verified.
 #[derive(Clone, Debug)]
@@ -20,6 +24,13 @@ impl Block {
     /// Verifies and unpacks a stored block. An uncompressed one shares the memory of `stored`.
     pub(crate) fn open(stored: &Slice, place: Place) -> Result<Block, Malformed> {
         let region = region::open(stored, RegionKind::Data, place)?;
+        if region.plain_len > PLAIN_BYTES_MAX {
+            let what = format!(
+                "data block: {} bytes are more than a block can have",
+                region.plain_len
+            );
+            return Err(Malformed { what, at: 0 });
+        }
         let packed = stored.slice(0..region.payload_len);
         let payload = match region.codec {
             Codec::Plain => packed,

@@ -79,6 +79,9 @@ impl Fences {
             fence.truncate(entry.shared);
             fence.extend_from_slice(entry.suffix);
             let ordinal = ends.len() as u32;
+            if ordinal == 0 && (!fence.is_empty() || entry.continues) {
+                return Err(malformed("the first fence is not empty"));
+            }
             let ascends = match before.cmp(&fence) {
                 Ordering::Less => true,
                 Ordering::Equal => entry.continues || ordinal == 0,

@@ -10,6 +10,8 @@ mod filter;
 mod inspect;
 mod reader;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod writer;
 
@@ -31,7 +33,8 @@ pub(crate) fn file_name(id: u64) -> String {
 /// The number of a segment from the name of its file.
 pub(crate) fn parse_name(name: &str) -> Option<u64> {
     let id = name.strip_suffix(".seg")?.parse().ok()?;
-    (file_name(id) == name).then_some(id)
+    // Number 0 is never given.
+    (id > 0 && file_name(id) == name).then_some(id)
 }
 
 /// What all segments of a store share while they are read.

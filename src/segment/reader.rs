@@ -10,7 +10,7 @@ use crate::filter::{Answer, KeyHash};
 use crate::format::Malformed;
 use crate::format::block::Found;
 use crate::format::manifest::SegmentMeta;
-use crate::format::region::{self, Place, RegionKind, file_identity};
+use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
 use crate::format::segment::{FOOTER_BYTES, Footer, Properties, REGION_BYTES_MIN};
 use crate::key::{Kind, Sequence};
 use crate::options::FilterResidency;
@@ -405,6 +405,12 @@ impl Opener<'_> {
             },
         )
         .map_err(|malformed| self.corrupt(start, malformed.to_string()))?;
+        if region.codec != Codec::Plain {
+            return Err(self.corrupt(
+                start,
+                format!("{}: compressed, which it never is", kind.name()),
+            ));
+        }
         if region.checksum != sum {
             let what = format!("{}: not the one that the footer knows", kind.name());
             return Err(self.corrupt(start, what));

@@ -30,6 +30,10 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// is smaller: then a read touches no page of the device that it need not touch.
 const PAGE_ALIGN: usize = 4096;
 
+/// Keys and values of a segment, in bytes, at which it is ended: an index takes no more than the
+/// keys, and one more entry takes at most half as much.
+const RAW_BYTES_MAX: u64 = 2 << 30;
+
 /// How a segment is written.
 #[derive(Clone, Debug)]
 pub(crate) struct WriterOptions {
@@ -120,6 +124,12 @@ impl Writer {
     /// Bytes of the data blocks so far.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.written + self.out.len() as u64
+    }
+
+    /// Whether the segment has reached its size, or the one at which its index could outgrow what a
+    /// region can hold.
+    pub(crate) fn is_full(&self, segment_bytes: u64) -> bool {
+        self.data_bytes() >= segment_bytes || self.properties.raw_bytes >= RAW_BYTES_MAX
     }
 
     /// Adds the next entry, in the order of [`crate::key::compare`].

@@ -213,6 +213,10 @@ impl Storage for Counting {
         self.inner.lock(name)
     }
 
+    fn fill_random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.fill_random(bytes)
+    }
+
     fn boot_id(&self) -> Option<u128> {
         self.inner.boot_id()
     }

@@ -6,5 +6,9 @@
 )]
 
 mod basics;
+mod concurrency;
+mod damage;
+mod faults;
+mod golden;
 mod model;
 mod reads;

@@ -1,0 +1,451 @@
+//! No false negative, whatever the filter: segments written and read through this module, with
+//! hashes as bad as can be.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::cache::Cache;
+use crate::cursor::{Cursor as _, Direction};
+use crate::filter::{BloomierBits, FilterSpec, KeyHash, hash_key};
+use crate::format::block::Entry;
+use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
+use crate::options::{Compression, FilterResidency};
+use crate::slice::Slice;
+use crate::storage::{Memory, Storage};
+
+use super::{Caches, Probe, Segment, SegmentWalk, Writer, WriterOptions};
+
+type HashKey = fn(u64, &[u8]) -> KeyHash;
+
+const SEED: u64 = 77;
+
+fn six_bits(seed: u64, key: &[u8]) -> KeyHash {
+    KeyHash(hash_key(seed, key).0 & 63)
+}
+
+fn six_high_bits(seed: u64, key: &[u8]) -> KeyHash {
+    KeyHash(hash_key(seed, key).0 & 63 << 58)
+}
+
+fn all_equal(_: u64, _: &[u8]) -> KeyHash {
+    KeyHash(0xdead_beef)
+}
+
+const HASHES: [HashKey; 4] = [hash_key, six_bits, six_high_bits, all_equal];
+
+fn specs() -> Vec<Option<FilterSpec>> {
+    let bloomier = |bits| Some(FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)));
+    vec![
+        None,
+        Some(FilterSpec::Bloom { bits_per_key: 1.0 }),
+        Some(FilterSpec::Bloom { bits_per_key: 10.7 }),
+        Some(FilterSpec::Bloomier(BloomierBits::Block)),
+        Some(FilterSpec::Bloomier(BloomierBits::Slot)),
+        bloomier(1.0),
+        bloomier(2.5),
+        bloomier(7.9),
+        bloomier(13.0),
+        bloomier(64.0),
+    ]
+}
+
+/// Keys ascending; of each key the sequences of its versions, newest first.
+type Content = Vec<(Vec<u8>, Vec<u64>)>;
+
+/// The value of a version, and whether it is a tombstone.
+fn version(key: &[u8], sequence: u64, value_bytes: usize) -> (Kind, Vec<u8>) {
+    if sequence % 11 == 7 {
+        return (Kind::Tombstone, Vec::new());
+    }
+    let mut value = sequence.to_le_bytes().to_vec();
+    value.resize(8 + value_bytes, key.len() as u8);
+    (Kind::Value, value)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    spec: Option<FilterSpec>,
+    hash: usize,
+    block_bytes: u32,
+    entries_per_group: u32,
+    compression: Compression,
+    value_bytes: usize,
+}
+
+impl Setup {
+    fn plain(spec: Option<FilterSpec>, hash: usize) -> Setup {
+        Setup {
+            spec,
+            hash,
+            block_bytes: 512,
+            entries_per_group: 4,
+            compression: Compression::None,
+            value_bytes: 4,
+        }
+    }
+}
+
+struct World {
+    segment: Arc<Segment>,
+    caches: Arc<Caches>,
+    setup: Setup,
+}
+
+fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
+    let memory = Memory::new();
+    memory.create_dir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(memory);
+    let options = WriterOptions {
+        store_id: 5,
+        hash_seed: SEED,
+        hash_key: HASHES[setup.hash],
+        block_bytes: setup.block_bytes,
+        entries_per_group: setup.entries_per_group,
+        compression: setup.compression,
+        filter: setup.spec,
+        sequence_base: Sequence(1),
+        filter_salt: 99,
+    };
+    let mut writer = Writer::create(&storage, 3, options).unwrap();
+    for (key, versions) in content {
+        for &sequence in versions {
+            let (kind, value) = version(key, sequence, setup.value_bytes);
+            let entry = Entry {
+                key,
+                sequence: Sequence(sequence),
+                kind,
+                value: &value,
+            };
+            writer.add(&entry).unwrap();
+        }
+    }
+    let finished = writer.finish(0, 3).unwrap();
+    let segment = Segment::open(&storage, 5, finished.meta, residency).unwrap();
+    assert!(segment.damage().is_none() && segment.filter_damage().is_none());
+    let pages = match residency {
+        FilterResidency::Pinned => 0,
+        FilterResidency::Cached { bytes } => bytes,
+    };
+    let caches = Caches {
+        blocks: Cache::new(1 << 20),
+        pages: Cache::new(pages),
+    };
+    World {
+        segment: Arc::new(segment),
+        caches: Arc::new(caches),
+        setup,
+    }
+}
+
+impl World {
+    fn get(&self, key: &[u8], sequence: u64) -> (Option<(Kind, Slice)>, Probe) {
+        let mut probe = Probe::default();
+        if !self.segment.covers(key) {
+            return (None, probe);
+        }
+        let hash = HASHES[self.setup.hash](SEED, key);
+        let hit = self
+            .segment
+            .get((hash, key), Sequence(sequence), &self.caches, &mut probe)
+            .unwrap();
+        (hit.map(|hit| (hit.kind, hit.value)), probe)
+    }
+
+    /// Every version is found at its own sequence and at the next ones; nothing before the first.
+    fn check_key(&self, key: &[u8], versions: &[u64]) {
+        let find = |sequence| self.get(key, sequence).0;
+        let context = || format!("{:?}: key of {} bytes", self.setup, key.len());
+        for &sequence in versions {
+            let (kind, value) = version(key, sequence, self.setup.value_bytes);
+            for at in [sequence, sequence + 1] {
+                if at > sequence && versions.contains(&at) {
+                    continue;
+                }
+                let found = find(at).unwrap_or_else(|| panic!("{} at {at}: lost", context()));
+                assert!(
+                    found.0 == kind && found.1 == value,
+                    "{} at {at}: wrong",
+                    context()
+                );
+            }
+        }
+        let newest = versions.iter().max().copied().unwrap_or_default();
+        let (kind, value) = version(key, newest, self.setup.value_bytes);
+        assert!(
+            find(u64::MAX >> 8) == Some((kind, Slice::from(value))),
+            "{}",
+            context()
+        );
+        let oldest = versions.iter().min().copied().unwrap_or_default();
+        assert_eq!(find(oldest - 1), None, "{}: from the future", context());
+    }
+
+    fn check_absent(&self, key: &[u8]) {
+        assert_eq!(self.get(key, u64::MAX >> 8).0, None, "{:?}", self.setup);
+    }
+
+    fn walk(&self, direction: Direction, from: Bound<&[u8]>) -> Vec<(Vec<u8>, u64)> {
+        let (segment, caches) = (Arc::clone(&self.segment), Arc::clone(&self.caches));
+        let mut walk = SegmentWalk::new(segment, caches, direction, from.map(Slice::from));
+        std::iter::from_fn(|| walk.next().unwrap())
+            .map(|item| (item.key.to_vec(), item.sequence.0))
+            .collect()
+    }
+
+    /// Walks from around every key in both directions.
+    fn check_walks(&self, content: &Content, step: usize) {
+        let all: Vec<(Vec<u8>, u64)> = content
+            .iter()
+            .flat_map(|(key, versions)| versions.iter().map(|version| (key.clone(), *version)))
+            .collect();
+        let reversed: Vec<_> = all.iter().rev().cloned().collect();
+        assert_eq!(self.walk(Direction::Forward, Bound::Unbounded), all);
+        assert_eq!(self.walk(Direction::Backward, Bound::Unbounded), reversed);
+        for (key, _) in content.iter().step_by(step) {
+            let mut above = key.clone();
+            above.push(0);
+            for bound in [key, &above] {
+                let after: Vec<_> = all.iter().filter(|(k, _)| k >= bound).cloned().collect();
+                let behind: Vec<_> = all.iter().filter(|(k, _)| k > bound).cloned().collect();
+                let before: Vec<_> = reversed
+                    .iter()
+                    .filter(|(k, _)| k <= bound)
+                    .cloned()
+                    .collect();
+                let below: Vec<_> = reversed
+                    .iter()
+                    .filter(|(k, _)| k < bound)
+                    .cloned()
+                    .collect();
+                let walk = |direction, from| self.walk(direction, from);
+                assert_eq!(walk(Direction::Forward, Bound::Included(bound)), after);
+                assert_eq!(walk(Direction::Forward, Bound::Excluded(bound)), behind);
+                assert_eq!(walk(Direction::Backward, Bound::Included(bound)), before);
+                assert_eq!(walk(Direction::Backward, Bound::Excluded(bound)), below);
+            }
+        }
+    }
+}
+
+const RESIDENCIES: [FilterResidency; 3] = [
+    FilterResidency::Pinned,
+    FilterResidency::Cached { bytes: 1 << 20 },
+    FilterResidency::Cached { bytes: 0 },
+];
+
+/// Even numbers are present.
+fn numbered(count: u64) -> Content {
+    (0..count)
+        .map(|n| ((2 * n).to_be_bytes().to_vec(), vec![n % 5 + 1]))
+        .collect()
+}
+
+#[test]
+fn every_key_is_found_at_every_size() {
+    for spec in specs() {
+        for (size, step) in [(1, 1), (2, 1), (3, 1), (65, 1), (1000, 1), (20_000, 7)] {
+            for residency in RESIDENCIES {
+                let world = write(&numbered(size), Setup::plain(spec, 0), residency);
+                for n in (0..size).step_by(step) {
+                    world.check_key(&(2 * n).to_be_bytes(), &[n % 5 + 1]);
+                    world.check_absent(&(2 * n + 1).to_be_bytes());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_key_is_found_among_two_hundred_thousand() {
+    for spec in specs() {
+        let content = numbered(200_000);
+        let setup = Setup {
+            block_bytes: 4096,
+            ..Setup::plain(spec, 0)
+        };
+        let world = write(&content, setup, FilterResidency::Pinned);
+        for (key, versions) in &content {
+            assert!(world.get(key, versions[0]).0.is_some(), "{spec:?}");
+        }
+    }
+}
+
+#[test]
+fn equal_hashes_hide_nothing() {
+    for spec in specs() {
+        for hash in 1..HASHES.len() {
+            for (size, step) in [(1, 1), (2, 1), (64, 1), (500, 1), (3000, 13)] {
+                for residency in RESIDENCIES {
+                    let world = write(&numbered(size), Setup::plain(spec, hash), residency);
+                    for n in (0..size).step_by(step) {
+                        world.check_key(&(2 * n).to_be_bytes(), &[n % 5 + 1]);
+                        world.check_absent(&(2 * n + 1).to_be_bytes());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Snapshots keep versions until they fill blocks; equal hashes lead to the wrong ones.
+#[test]
+fn versions_that_fill_blocks_are_all_found() {
+    for spec in specs() {
+        for hash in 0..HASHES.len() {
+            for entries_per_group in [1, 4, 256] {
+                let versions = |count: u64| (1..=count).rev().collect::<Vec<u64>>();
+                let content: Content = [
+                    ("", 40),
+                    ("a", 1),
+                    ("b", 200),
+                    ("b\0", 1),
+                    ("ba", 100),
+                    ("c", 1),
+                    ("d", 90),
+                ]
+                .map(|(key, count)| (key.as_bytes().to_vec(), versions(count)))
+                .to_vec();
+                let setup = Setup {
+                    entries_per_group,
+                    value_bytes: 30,
+                    ..Setup::plain(spec, hash)
+                };
+                for residency in RESIDENCIES {
+                    let world = write(&content, setup, residency);
+                    for (key, versions) in &content {
+                        world.check_key(key, versions);
+                    }
+                    for absent in ["\0", "aa", "b\0\0", "b\x01", "bb", "cc"] {
+                        world.check_absent(absent.as_bytes());
+                    }
+                    world.check_walks(&content, 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_longest_and_the_shortest_keys() {
+    let longest = |byte: u8, last: u8| {
+        let mut key = vec![byte; MAX_KEY_BYTES];
+        key[MAX_KEY_BYTES - 1] = last;
+        key
+    };
+    let mut content: Content = vec![(Vec::new(), vec![3]), (vec![0], vec![2])];
+    for last in [0, 1, 2, 255] {
+        content.push((longest(b'x', last), vec![5, 1]));
+    }
+    content.push((longest(b'y', 0), vec![4]));
+    content.sort();
+    for spec in specs() {
+        for hash in 0..HASHES.len() {
+            for compression in [Compression::None, Compression::Zstd { level: 1 }] {
+                let setup = Setup {
+                    compression,
+                    ..Setup::plain(spec, hash)
+                };
+                let world = write(&content, setup, FilterResidency::Cached { bytes: 1 << 20 });
+                for (key, versions) in &content {
+                    world.check_key(key, versions);
+                }
+                world.check_absent(&longest(b'x', 3));
+                world.check_absent(&vec![b'x'; MAX_KEY_BYTES - 1]);
+                world.check_walks(&content, 1);
+            }
+        }
+    }
+}
+
+/// More groups in one block than a slot can number.
+#[test]
+fn slots_beyond_their_range_are_searched_for() {
+    let content: Content = (0..70_000_u32)
+        .map(|n| (n.to_be_bytes().to_vec(), vec![1]))
+        .collect();
+    for spec in specs() {
+        let setup = Setup {
+            block_bytes: 1 << 20,
+            entries_per_group: 1,
+            value_bytes: 0,
+            ..Setup::plain(spec, 0)
+        };
+        let world = write(&content, setup, FilterResidency::Pinned);
+        for (key, _) in content.iter().skip(65_000) {
+            assert!(world.get(key, 9).0.is_some(), "{spec:?}");
+        }
+    }
+}
+
+/// A present key costs one block, also where versions fill blocks, as long as hashes differ.
+#[test]
+fn a_bloomier_filter_leads_to_the_block() {
+    let content = numbered(5000);
+    for bits in [
+        BloomierBits::Block,
+        BloomierBits::Slot,
+        BloomierBits::BitsPerKey(12.5),
+    ] {
+        let setup = Setup::plain(Some(FilterSpec::Bloomier(bits)), 0);
+        let world = write(&content, setup, FilterResidency::Pinned);
+        for (key, versions) in &content {
+            assert_eq!(world.get(key, versions[0]).1.data_blocks, 1, "{bits:?}");
+        }
+    }
+}
+
+fn arbitrary_content() -> impl Strategy<Value = Content> {
+    let key = prop_oneof![
+        4 => prop::collection::vec(prop::sample::select(&b"ab\x00\xff"[..]), 0..6),
+        2 => prop::collection::vec(any::<u8>(), 0..40),
+        1 => (any::<u8>(), 1..2000_usize).prop_map(|(byte, len)| vec![byte; len]),
+    ];
+    let versions = prop_oneof![
+        5 => Just(1_usize),
+        2 => 1..8_usize,
+        1 => 20..90_usize,
+    ];
+    prop::collection::btree_map(key, versions, 1..60).prop_map(|map| {
+        map.into_iter()
+            .map(|(key, count)| {
+                (
+                    key,
+                    (0..count as u64).map(|n| 3 * (count as u64 - n)).collect(),
+                )
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_segment_finds_what_is_in_it(
+        content in arbitrary_content(),
+        absent in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5), 20),
+        spec in prop::sample::select(specs()),
+        hash in 0..HASHES.len(),
+        block_bytes in prop::sample::select(vec![512_u32, 1024, 4096]),
+        entries_per_group in prop::sample::select(vec![1_u32, 2, 4, 16, 256]),
+        is_packed in any::<bool>(),
+        value_bytes in prop::sample::select(vec![0_usize, 20, 700]),
+        residency in prop::sample::select(RESIDENCIES.to_vec()),
+    ) {
+        let compression = match is_packed {
+            true => Compression::Zstd { level: 1 },
+            false => Compression::None,
+        };
+        let setup = Setup { spec, hash, block_bytes, entries_per_group, compression, value_bytes };
+        let world = write(&content, setup, residency);
+        for (key, versions) in &content {
+            world.check_key(key, versions);
+        }
+        for key in absent.iter().filter(|key| !content.iter().any(|(k, _)| k == *key)) {
+            world.check_absent(key);
+        }
+        world.check_walks(&content, 5);
+    }
+}

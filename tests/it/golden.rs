@@ -1,0 +1,197 @@
+//! Stores whose every byte is kept in `tests/golden`, and a second decoder that reads them.
+//!
+//! The files are made through the public interface and compared byte for byte. Beside each store
+//! lies what the decoder of this test, written from `docs/format.md` alone, finds in it; so the
+//! document is proven with the files. `BLESS=1 cargo test golden` writes both anew: a change of
+//! them is a change of the format, unless it comes from another version of zstd.
+
+mod decode;
+mod document;
+mod filter;
+mod reader;
+mod segment;
+mod stores;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use criba::storage::Memory;
+use criba::{Access, Db, Io};
+
+use decode::{Decoded, Files};
+use stores::{CLOSED, KILLED, Store};
+
+/// Where the files of a store are kept.
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
+}
+
+fn is_blessed() -> bool {
+    std::env::var_os("BLESS").is_some()
+}
+
+/// The golden files of a store, written anew first if that was asked for.
+fn golden(store: &Store) -> Files {
+    static BLESSED: OnceLock<()> = OnceLock::new();
+    if is_blessed() {
+        BLESSED.get_or_init(|| [&CLOSED, &KILLED].into_iter().for_each(bless));
+    }
+    read_all(&directory(store.name))
+}
+
+fn bless(store: &Store) {
+    let directory = directory(store.name);
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+    std::fs::create_dir_all(&directory).unwrap();
+    let files = (store.make)();
+    for (name, bytes) in &files {
+        std::fs::write(directory.join(name), bytes).unwrap();
+    }
+    let dump = decode::store(&files).dump;
+    std::fs::write(directory.with_extension("txt"), dump).unwrap();
+}
+
+fn read_all(directory: &Path) -> Files {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, std::fs::read(entry.path()).unwrap())
+    };
+    entries.map(read).collect()
+}
+
+/// Fails with the first byte that differs.
+fn assert_same(expected: &Files, found: &Files) {
+    let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(expected), names(found));
+    for (name, expected) in expected {
+        let found = &found[name];
+        let differs = expected.iter().zip(found).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{name} differs from its golden file here");
+        assert_eq!(expected.len(), found.len(), "length of {name}");
+    }
+}
+
+#[test]
+fn stores_are_written_as_ever() {
+    for store in [&CLOSED, &KILLED] {
+        assert_same(&golden(store), &(store.make)());
+    }
+}
+
+#[test]
+fn the_document_tells_how_to_read_them() {
+    for store in [&CLOSED, &KILLED] {
+        let files = golden(store);
+        let Decoded {
+            dump,
+            content,
+            clean_at,
+            last,
+        } = decode::store(&files);
+        assert_eq!(content, (store.content)(), "{}", store.name);
+        assert_eq!(clean_at, store.is_clean.then_some(last));
+        let kept = directory(store.name).with_extension("txt");
+        let kept = std::fs::read_to_string(kept).unwrap();
+        for (number, (kept, found)) in kept.lines().zip(dump.lines()).enumerate() {
+            assert_eq!(kept, found, "line {} of {}.txt", number + 1, store.name);
+        }
+        assert_eq!(kept.len(), dump.len());
+    }
+}
+
+/// A new store has random numbers in it, so it is not kept in a file.
+#[test]
+fn a_new_store_is_as_the_document_says() {
+    let memory = Memory::new();
+    let db = Db::builder("new")
+        .storage(Arc::new(memory.clone()))
+        .open()
+        .unwrap();
+    let files = stores::files_of(&memory);
+    db.close().unwrap();
+    assert_same(&files, &stores::files_of(&memory));
+    let store_id = u128::from_le_bytes(files["CURRENT"][16..32].try_into().unwrap());
+    let hash_seed = &files["MANIFEST-000001"][40..48];
+    let hash_seed = u64::from_le_bytes(hash_seed.try_into().unwrap());
+    let mut expected = stores::new_store(store_id, hash_seed);
+    expected.insert("LOCK".into(), Vec::new());
+    assert_same(&expected, &files);
+}
+
+#[test]
+fn golden_stores_are_read_from_disk() {
+    for (store, io) in [
+        (&CLOSED, Io::Pread),
+        (&CLOSED, Io::Mmap),
+        (&KILLED, Io::Pread),
+    ] {
+        let files = golden(store);
+        let dir = tempfile::tempdir().unwrap();
+        for (name, bytes) in &files {
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+        }
+        let open = |access| {
+            Db::builder(dir.path())
+                .io(io)
+                .access(access)
+                .open()
+                .unwrap()
+        };
+        let db = open(Access::ReadOnly);
+        assert_content(&db, store);
+        db.close().unwrap();
+        assert_same(&files, &read_all(dir.path()));
+
+        let db = open(Access::ReadWrite);
+        assert_content(&db, store);
+        db.put("later", "x").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        let db = open(Access::ReadWrite);
+        assert!(db.stats().recovery.clean);
+        assert_eq!(db.get("later").unwrap().unwrap(), "x");
+        db.delete("later").unwrap();
+        assert_eq!(all(&db), (store.content)());
+    }
+}
+
+fn all(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let pairs = db.iter().map(|entry| entry.unwrap());
+    pairs
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
+}
+
+fn assert_content(db: &Db, store: &Store) {
+    let stats = db.stats();
+    assert_eq!(stats.recovery.clean, store.is_clean);
+    assert!(stats.recovery.torn.is_empty() && stats.recovery.unknown_files.is_empty());
+    for segment in stats.segments() {
+        assert_eq!(segment.damage, None);
+        let damage = segment
+            .filter
+            .as_ref()
+            .and_then(|filter| filter.damage.clone());
+        assert_eq!(damage, None);
+        db.inspect(segment.id).unwrap();
+    }
+    assert_eq!(all(db), (store.content)());
+    for (key, value) in (store.content)() {
+        assert_eq!(
+            db.get(&key).unwrap().unwrap(),
+            value,
+            "{}",
+            key.escape_ascii()
+        );
+    }
+    for n in 0..100 {
+        assert!(!db.contains_key(format!("absent {n}")).unwrap());
+    }
+}

@@ -1,0 +1,326 @@
+//! A decoder of a whole store, written from `docs/format.md` alone: nothing of the crate is used.
+//!
+//! It reads what a healthy store holds and panics at anything else; that the crate copes with
+//! damage is tested elsewhere.
+
+use std::collections::BTreeMap;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::reader::{Reader, checksum, shown};
+use super::segment;
+
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
+/// One version of a key; `None` is a tombstone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub(super) key: Vec<u8>,
+    pub(super) sequence: u64,
+    pub(super) value: Option<Vec<u8>>,
+}
+
+/// What the files say.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    pub(super) dump: String,
+    pub(super) content: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) clean_at: Option<u64>,
+    /// Sequence of the last operation.
+    pub(super) last: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    store_id: u128,
+    manifest: u64,
+    clean_at: Option<u64>,
+    journal: u64,
+}
+
+/// A segment as the manifest describes it.
+#[derive(Debug)]
+pub(super) struct Meta {
+    pub(super) id: u64,
+    pub(super) file_len: u64,
+    pub(super) sequence_max: u64,
+    pub(super) footer_sum: u32,
+    pub(super) first_key: Vec<u8>,
+    pub(super) last_key: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) store_id: u128,
+    pub(super) hash_seed: u64,
+    segments: BTreeMap<u64, Meta>,
+    floor: Option<(u64, Point)>,
+    next_file: u64,
+    reserved_end: u64,
+}
+
+/// Where journals go on: the next sequence and the chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Point {
+    next: u64,
+    chain: u64,
+}
+
+/// Decodes every file of a store.
+pub(super) fn store(files: &Files) -> Decoded {
+    let mut dump = String::new();
+    assert!(files["LOCK"].is_empty());
+    let current = current(&files["CURRENT"], &mut dump);
+    let mut state = State::default();
+    for (name, bytes) in files {
+        if let Some(id) = name.strip_prefix("MANIFEST-") {
+            let id = id.parse().unwrap();
+            let decoded = manifest(bytes, id, &current, &mut dump);
+            if id == current.manifest {
+                state = decoded;
+            }
+        }
+    }
+    let mut entries = Vec::new();
+    for (id, meta) in &state.segments {
+        let name = format!("{id:06}.seg");
+        entries.extend(segment::decode(&files[&name], meta, &state, &mut dump));
+    }
+    let known = files.keys().filter(|name| name.ends_with(".seg")).count();
+    assert_eq!(known, state.segments.len(), "no other segments");
+    let last = journals(files, &current, &state, &mut entries, &mut dump);
+    entries.sort_by_key(|entry| entry.sequence);
+    let mut content = BTreeMap::new();
+    for entry in entries {
+        match entry.value {
+            Some(value) => content.insert(entry.key, value),
+            None => content.remove(&entry.key),
+        };
+    }
+    Decoded {
+        dump,
+        content,
+        clean_at: current.clean_at,
+        last,
+    }
+}
+
+fn current(bytes: &[u8], dump: &mut String) -> Current {
+    let mut reader = Reader::new(bytes, 0);
+    reader.title("CURRENT");
+    assert_eq!(reader.bytes(8, "magic"), b"cribacur");
+    assert_eq!(reader.u16("version"), 1);
+    let flags = reader.u16("flags");
+    assert!(flags <= 1);
+    reader.zeros(4, "reserved");
+    let store_id = reader.u128("store id");
+    let manifest = reader.u64("manifest");
+    let sequence = reader.u64("clean sequence");
+    let journal = reader.u64("journal");
+    reader.zeros(4, "reserved");
+    reader.checksum(checksum(0, 0, &[&bytes[..60]]), "checksum");
+    assert!(reader.is_at_end());
+    dump.push_str(&reader.dump);
+    Current {
+        store_id,
+        manifest,
+        clean_at: (flags == 1).then_some(sequence),
+        journal,
+    }
+}
+
+fn manifest(bytes: &[u8], id: u64, current: &Current, dump: &mut String) -> State {
+    let mut reader = Reader::new(bytes, 0);
+    reader.title(&format!("\nMANIFEST-{id:06}"));
+    assert_eq!(reader.bytes(8, "magic"), b"cribaman");
+    assert_eq!(reader.u16("version"), 1);
+    reader.zeros(6, "reserved");
+    assert_eq!(reader.u64("number"), id);
+    let mut state = State {
+        store_id: reader.u128("store id"),
+        hash_seed: reader.u64("hash seed"),
+        ..State::default()
+    };
+    assert_eq!(state.store_id, current.store_id);
+    reader.checksum(checksum(id, 0, &[&bytes[..48]]), "checksum");
+    let mut ordinal = 0;
+    while !reader.is_at_end() {
+        let offset = reader.offset();
+        reader.title(&format!("  edit {ordinal}"));
+        let head: [u8; 8] = reader.rest()[..8].try_into().unwrap();
+        let len = u32::from_le_bytes(head[4..].try_into().unwrap()) as usize;
+        let covered = &reader.rest()[4..16 + len];
+        reader.checksum(checksum(id, offset as u64, &[covered]), "checksum");
+        reader.u32("length");
+        assert_eq!(reader.u64("ordinal"), ordinal);
+        edit(&mut reader, &mut state);
+        assert_eq!(reader.offset(), offset + 16 + len);
+        ordinal += 1;
+    }
+    assert!(ordinal > 0 && state.next_file <= state.reserved_end);
+    dump.push_str(&reader.dump);
+    state
+}
+
+fn edit(reader: &mut Reader<'_>, state: &mut State) {
+    state.next_file = reader.u64("next file");
+    state.reserved_end = reader.u64("reserved end");
+    match reader.u8("has floor") {
+        0 => {}
+        1 => {
+            let id = reader.u64("floor");
+            let next = reader.u64("floor: first sequence");
+            let chain = reader.u64("floor: chain");
+            state.floor = Some((id, Point { next, chain }));
+        }
+        other => panic!("has floor {other}"),
+    }
+    for _ in 0..reader.varint("removed") {
+        let id = reader.u64("removed segment");
+        assert!(state.segments.remove(&id).is_some());
+    }
+    for _ in 0..reader.varint("added") {
+        let id = reader.u64("segment");
+        reader.u64("run");
+        let file_len = reader.u64("file length");
+        let sequence_max = reader.u64("last sequence");
+        reader.u32("level");
+        let footer_sum = u32::from_le_bytes(reader.bytes(4, "footer checksum").try_into().unwrap());
+        let meta = Meta {
+            id,
+            file_len,
+            sequence_max,
+            footer_sum,
+            first_key: reader.prefixed("first key"),
+            last_key: reader.prefixed("last key"),
+        };
+        assert!(meta.first_key <= meta.last_key);
+        assert!(state.segments.insert(id, meta).is_none());
+    }
+}
+
+/// Reads the journals from the floor on, adds what they hold and returns the last sequence.
+fn journals(
+    files: &Files,
+    current: &Current,
+    state: &State,
+    entries: &mut Vec<Entry>,
+    dump: &mut String,
+) -> u64 {
+    let initial = Point {
+        next: 1,
+        chain: xxh3_64_with_seed(&state.store_id.to_le_bytes(), 0),
+    };
+    let (floor, mut point) = state.floor.unwrap_or((0, initial));
+    let mut promised = None;
+    let mut seen = Vec::new();
+    for (name, bytes) in files {
+        let Some(id) = name.strip_suffix(".journal") else {
+            continue;
+        };
+        let id: u64 = id.parse().unwrap();
+        assert!(id >= floor, "{name} is not needed");
+        assert!(promised.is_none_or(|next| next == id));
+        let (found, next) = journal((bytes, id), state, &mut point, dump);
+        entries.extend(found);
+        promised = next;
+        seen.push(id);
+    }
+    assert!(promised.is_none(), "the last journal is not sealed");
+    assert!(current.journal < floor || seen.contains(&current.journal));
+    let last = point.next - 1;
+    assert!(current.clean_at.is_none_or(|clean_at| clean_at == last));
+    last
+}
+
+/// Returns the entries and the journal that a seal names.
+fn journal(
+    (bytes, id): (&[u8], u64),
+    state: &State,
+    point: &mut Point,
+    dump: &mut String,
+) -> (Vec<Entry>, Option<u64>) {
+    let mut entries = Vec::new();
+    let mut reader = Reader::new(bytes, 0);
+    reader.title(&format!("\n{id:06}.journal"));
+    assert_eq!(reader.bytes(8, "magic"), b"cribajnl");
+    assert_eq!(reader.u16("version"), 1);
+    reader.zeros(2, "reserved");
+    let sum = checksum(id, 0, &[&bytes[..12], &bytes[16..80]]);
+    reader.checksum(sum, "checksum");
+    assert_eq!(reader.u64("number"), id);
+    assert!(reader.u64("previous") < id);
+    assert_eq!(reader.u64("first sequence"), point.next);
+    let chain = u64::from_le_bytes(reader.bytes(8, "chain").try_into().unwrap());
+    assert_eq!(chain, point.chain);
+    assert_eq!(reader.u128("store id"), state.store_id);
+    reader.u128("boot id");
+    let identity = xxh3_64_with_seed(&state.store_id.to_le_bytes(), id);
+    let mut next = None;
+    while !reader.is_at_end() {
+        assert!(next.is_none(), "nothing follows a seal");
+        next = record(&mut reader, identity, point, &mut entries);
+    }
+    dump.push_str(&reader.dump);
+    (entries, next)
+}
+
+fn record(
+    reader: &mut Reader<'_>,
+    identity: u64,
+    point: &mut Point,
+    entries: &mut Vec<Entry>,
+) -> Option<u64> {
+    const SEAL: u32 = 0xffff_ffff;
+    let offset = reader.offset() as u64;
+    reader.title("  record");
+    let (header, behind) = reader.rest().split_at(40);
+    let len = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
+    let payload = &behind[..len];
+    reader.checksum(checksum(identity, offset, &[&header[4..]]), "checksum");
+    reader.checksum(checksum(identity, offset, &[payload]), "payload checksum");
+    reader.u32("payload length");
+    let count = reader.u32("count");
+    assert_eq!(reader.u64("first sequence"), point.next);
+    assert!(reader.u64("watermark") < point.next);
+    let chain = u64::from_le_bytes(reader.bytes(8, "chain").try_into().unwrap());
+    assert_eq!(chain, point.chain);
+    if count == SEAL {
+        assert_eq!(len, 8);
+        return Some(reader.u64("next journal"));
+    }
+    assert_eq!(count == 0, len == 0);
+    point.chain = xxh3_64_with_seed(header, chain);
+    let end = reader.offset() + len;
+    for _ in 0..count {
+        entries.push(operation(reader, point.next));
+        point.next += 1;
+    }
+    assert_eq!(reader.offset(), end);
+    None
+}
+
+fn operation(reader: &mut Reader<'_>, sequence: u64) -> Entry {
+    let start = reader.offset();
+    let kind = reader.quiet(1)[0];
+    let mut part = || {
+        let len = reader.quiet_varint() as usize;
+        reader.quiet(len).to_vec()
+    };
+    let key = part();
+    let value = match kind {
+        0 => None,
+        1 => Some(part()),
+        other => panic!("kind {other}"),
+    };
+    let text = match &value {
+        Some(value) => format!("    {sequence}: put {} {}", shown(&key), shown(value)),
+        None => format!("    {sequence}: delete {}", shown(&key)),
+    };
+    reader.note(reader.offset() - start, &text);
+    Entry {
+        key,
+        sequence,
+        value,
+    }
+}

@@ -1,0 +1,293 @@
+//! The golden stores: small, and with something of everything that a store writes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use criba::storage::{AppendFile, LockGuard, Memory, ReadFile, Storage, Survivors};
+use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy};
+
+use super::decode::Files;
+use super::reader::checksum;
+
+/// Keys and their values.
+pub(super) type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// How a store is made and what it holds.
+pub(super) struct Store {
+    pub(super) name: &'static str,
+    pub(super) make: fn() -> Files,
+    pub(super) content: fn() -> Content,
+    pub(super) is_clean: bool,
+}
+
+/// Closed in order; a segment for each kind of filter and of block, and a journal.
+pub(super) const CLOSED: Store = Store {
+    name: "closed",
+    make: make_closed,
+    content: content_of_closed,
+    is_clean: true,
+};
+
+/// What a kill leaves while a flush is still to be made: two journals, the first one sealed.
+pub(super) const KILLED: Store = Store {
+    name: "killed",
+    make: make_killed,
+    content: content_of_killed,
+    is_clean: false,
+};
+
+// The random numbers of both stores.
+const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
+const HASH_SEED: u64 = 0x1716_1514_1312_1110;
+
+/// The two files of a new store with these random numbers, as the document has them.
+pub(super) fn new_store(store_id: u128, hash_seed: u64) -> Files {
+    let mut manifest = [&b"cribaman"[..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    manifest.extend(1_u64.to_le_bytes());
+    manifest.extend(store_id.to_le_bytes());
+    manifest.extend(hash_seed.to_le_bytes());
+    manifest.extend(checksum(1, 0, &[&manifest]).to_le_bytes());
+    let payload = [&2_u64.to_le_bytes()[..], &66_u64.to_le_bytes(), &[0; 3]].concat();
+    let covered = [&19_u32.to_le_bytes()[..], &[0; 8], &payload].concat();
+    manifest.extend(checksum(1, 52, &[&covered]).to_le_bytes());
+    manifest.extend(covered);
+
+    let mut current = [&b"cribacur"[..], &[1, 0, 1, 0, 0, 0, 0, 0]].concat();
+    current.extend(store_id.to_le_bytes());
+    current.extend(1_u64.to_le_bytes());
+    current.extend([0; 20]);
+    current.extend(checksum(0, 0, &[&current]).to_le_bytes());
+    Files::from([
+        ("CURRENT".to_owned(), current),
+        ("MANIFEST-000001".to_owned(), manifest),
+    ])
+}
+
+/// A new store whose random numbers are known.
+fn known_store() -> Memory {
+    let memory = Memory::new();
+    memory.create_dir().unwrap();
+    for (name, bytes) in new_store(STORE_ID, HASH_SEED) {
+        memory.replace(&name, bytes);
+    }
+    memory
+}
+
+pub(super) fn files_of(memory: &Memory) -> Files {
+    let names = memory.list().unwrap().into_iter();
+    names
+        .map(|name| {
+            let bytes = memory.bytes_of(&name).unwrap();
+            (name, bytes)
+        })
+        .collect()
+}
+
+/// Opens the store with small blocks, lets `write` write and closes it in order.
+fn session(memory: &Memory, filter: FilterPolicy, compression: Compression, write: fn(&Db)) {
+    let db = Db::builder("golden")
+        .storage(Arc::new(memory.clone()))
+        .block_bytes(512)
+        .filter(filter)
+        .compression(compression)
+        .open()
+        .unwrap();
+    write(&db);
+    db.close().unwrap();
+}
+
+fn make_closed() -> Files {
+    let memory = known_store();
+    let (plain, zstd) = (Compression::None, Compression::Zstd { level: 3 });
+    let slot = FilterPolicy::Bloomier(BloomierBits::Slot);
+    session(&memory, slot, plain, write_versions);
+    let bloom = FilterPolicy::Bloom { bits_per_key: 10.0 };
+    session(&memory, bloom, plain, write_colours);
+    session(&memory, FilterPolicy::None, plain, write_few);
+    let fraction = FilterPolicy::Bloomier(BloomierBits::BitsPerKey(53.5));
+    session(&memory, fraction, zstd, write_many);
+    let block = FilterPolicy::Bloomier(BloomierBits::Block);
+    session(&memory, block, plain, write_last);
+    files_of(&memory)
+}
+
+/// Several blocks; tombstones; versions that snapshots hold, so many of one key that they go on
+/// in the next block.
+fn write_versions(db: &Db) {
+    db.put("", "the empty key").unwrap();
+    for n in 0..20 {
+        db.put(format!("fruit/{n:02}"), format!("value {n}"))
+            .unwrap();
+    }
+    let mut snapshots = vec![db.snapshot()];
+    db.put("fruit/10", "a newer value").unwrap();
+    db.delete("fruit/03").unwrap();
+    db.delete("never there").unwrap();
+    for n in 0..9 {
+        db.put("history", [b'0' + n; 80]).unwrap();
+        snapshots.push(db.snapshot());
+    }
+    db.put("last", "of its run").unwrap();
+    db.flush().unwrap();
+}
+
+fn write_colours(db: &Db) {
+    let mut batch = db.batch();
+    for n in 0..20 {
+        batch.put(format!("colour/{n:02}"), format!("shade {n}"));
+    }
+    batch.delete("fruit/04");
+    batch.commit().unwrap();
+    db.flush().unwrap();
+}
+
+fn write_few(db: &Db) {
+    db.put("colour/05", "none").unwrap();
+    db.put("empty", "").unwrap();
+    db.flush().unwrap();
+}
+
+/// Enough keys for a filter of several layers and pages; a block that does not shrink and one
+/// whose offsets are wide.
+fn write_many(db: &Db) {
+    let mut batch = db.batch();
+    for (key, value) in many() {
+        batch.put(key, value);
+    }
+    batch.commit().unwrap();
+    db.flush().unwrap();
+}
+
+fn many() -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<_> = (0..640)
+        .map(|n| (format!("n/{n:03}"), Vec::from(format!("{}", n * n))))
+        .collect();
+    let mut state = 1_u64;
+    let noise = (0..600).map(|_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    all.push(("noise".to_owned(), noise.collect()));
+    all.push(("wide".to_owned(), vec![b'w'; 66_000]));
+    all
+}
+
+/// A segment with a filter so small that it has no pages, then a journal of every kind of record
+/// but a seal.
+fn write_last(db: &Db) {
+    for key in ["tiny/1", "tiny/2", "tiny/3"] {
+        db.put(key, "t").unwrap();
+    }
+    db.flush().unwrap();
+    db.put("apple", "red").unwrap();
+    let mut batch = db.batch();
+    batch
+        .put("banana", "yellow")
+        .delete("tiny/2")
+        .put("", "still empty");
+    batch.commit_with(Durability::Sync).unwrap();
+    db.put("cherry", vec![b'c'; 130]).unwrap();
+}
+
+fn content_of_closed() -> Content {
+    let mut content = BTreeMap::new();
+    let mut put = |key: &str, value: &[u8]| {
+        content.insert(Vec::from(key), Vec::from(value));
+    };
+    for n in (0..20).filter(|n| ![3, 4].contains(n)) {
+        put(&format!("fruit/{n:02}"), format!("value {n}").as_bytes());
+    }
+    put("fruit/10", b"a newer value");
+    put("history", &[b'8'; 80]);
+    put("last", b"of its run");
+    for n in 0..20 {
+        put(&format!("colour/{n:02}"), format!("shade {n}").as_bytes());
+    }
+    put("colour/05", b"none");
+    put("empty", b"");
+    for (key, value) in many() {
+        put(&key, &value);
+    }
+    put("tiny/1", b"t");
+    put("tiny/3", b"t");
+    put("apple", b"red");
+    put("banana", b"yellow");
+    put("", b"still empty");
+    put("cherry", &[b'c'; 130]);
+    content
+}
+
+fn make_killed() -> Files {
+    let memory = known_store();
+    let db = Db::builder("golden")
+        .storage(Arc::new(NoSegments(memory.clone())))
+        .open()
+        .unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    db.sync().unwrap();
+    db.delete("a").unwrap();
+    let refused = db.flush().unwrap_err();
+    assert!(matches!(refused, Error::Io { .. }), "{refused}");
+    db.put("c", "3").unwrap();
+    files_of(&memory.crash(Survivors::Everything))
+}
+
+fn content_of_killed() -> Content {
+    BTreeMap::from([("b", "2"), ("c", "3")].map(|(key, value)| (key.into(), value.into())))
+}
+
+/// Memory in which no segment can be made, so that sealed memtables stay.
+#[derive(Debug)]
+struct NoSegments(Memory);
+
+impl Storage for NoSegments {
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.0.path_of(name)
+    }
+
+    fn create_dir(&self) -> io::Result<()> {
+        self.0.create_dir()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.0.open(name)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>> {
+        if name.ends_with(".seg") {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.create(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.0.sync_dir()
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.0.sync_file(name)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        self.0.lock(name)
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        self.0.boot_id()
+    }
+}
