@@ -43,6 +43,19 @@ fn head(key: &[u8]) -> u64 {
     u64::from_le_bytes(bytes).swap_bytes()
 }
 
+/// Whether a fence may come after the one before it: the first is empty, the others ascend, and
+/// only one that continues a key may be equal.
+fn follows(ordinal: u32, continues: bool, (before, fence): (&[u8], &[u8])) -> bool {
+    if ordinal == 0 {
+        return fence.is_empty() && !continues;
+    }
+    match before.cmp(fence) {
+        Ordering::Less => true,
+        Ordering::Equal => continues,
+        Ordering::Greater => false,
+    }
+}
+
 impl Fences {
     /// Decodes an index region. `key_bytes_max` bounds what the fences may take in memory: they
     /// are prefixes of keys of the segment.
@@ -79,15 +92,10 @@ impl Fences {
             fence.truncate(entry.shared);
             fence.extend_from_slice(entry.suffix);
             let ordinal = ends.len() as u32;
-            if ordinal == 0 && (!fence.is_empty() || entry.continues) {
-                return Err(malformed("the first fence is not empty"));
-            }
-            let ascends = match before.cmp(&fence) {
-                Ordering::Less => true,
-                Ordering::Equal => entry.continues || ordinal == 0,
-                Ordering::Greater => false,
-            };
-            if !ascends || (ordinal > 0 && fence.get(..prefix_len) != first.get(..prefix_len)) {
+            let continues = entry.continues;
+            if !follows(ordinal, continues, (&before, &fence))
+                || (ordinal > 0 && fence.get(..prefix_len) != first.get(..prefix_len))
+            {
                 return Err(malformed("fences do not ascend within the key range"));
             }
             fences.push(&fence);

@@ -9,6 +9,8 @@ mod basics;
 mod concurrency;
 mod damage;
 mod faults;
+mod filters;
 mod golden;
 mod model;
 mod reads;
+mod tidy;
