@@ -447,11 +447,14 @@ fn dropping_the_last_handle_closes_although_iterators_live() {
     let rig = rig();
     let db = open(&rig);
     for n in 0..2000_u32 {
-        db.put(n.to_be_bytes(), vec![1; 100]).unwrap();
+        db.put(n.swap_bytes().to_le_bytes(), vec![1; 100]).unwrap();
     }
     let (mut iter, snapshot) = (db.iter(), db.snapshot());
     let clone = db.clone();
-    assert_eq!(iter.next().unwrap().unwrap().0, 0_u32.to_be_bytes());
+    assert_eq!(
+        iter.next().unwrap().unwrap().0,
+        0_u32.swap_bytes().to_le_bytes()
+    );
     drop(db);
     clone.put("not closed", "yet").unwrap();
     drop(clone);
@@ -542,7 +545,7 @@ fn read_only_on_a_crashed_store() {
     let rig = rig();
     let db = open(&rig);
     for n in 0..500_u32 {
-        db.put(n.to_be_bytes(), vec![1; 300]).unwrap();
+        db.put(n.swap_bytes().to_le_bytes(), vec![1; 300]).unwrap();
     }
     for survivors in [Survivors::Everything, Survivors::Synced, Survivors::Ordered] {
         let image = rig.memory.crash(survivors);

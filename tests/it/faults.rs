@@ -474,29 +474,34 @@ const SURVIVORS: [Survivors; 3] = [Survivors::Everything, Survivors::Synced, Sur
 /// Runs sessions on a store and collects an image before each changing call.
 fn images_of(memory: &Memory, life: &Arc<Life>, sessions: usize) -> Images {
     let rig = Rig::new(memory.clone());
-    let images = Images::default();
-    {
-        let (images, life, memory) = (Arc::clone(&images), Arc::clone(life), memory.clone());
-        rig.set(move |call, name| {
-            // The promise first: what is promised between the two is not asked of the image.
-            let promise = life.promise();
-            for survivors in SURVIVORS {
-                let image = memory.crash(survivors);
-                let what = format!("{survivors:?} before {call:?} {name}");
-                // What is attempted by now may be in the image.
-                let most = Promise {
-                    attempted: life.promise().attempted,
-                    ..promise
-                };
-                images.lock().unwrap().push((image, survivors, most, what));
-            }
-            Ok(())
-        });
-    }
+    let images = collect(&rig, life, "");
     for _ in 0..sessions {
         life.session(&rig).unwrap();
     }
     rig.heal();
+    images
+}
+
+/// From now on an image is taken before each changing call.
+fn collect(rig: &Rig, life: &Arc<Life>, story: &str) -> Images {
+    let images = Images::default();
+    let (taken, life, story) = (Arc::clone(&images), Arc::clone(life), story.to_owned());
+    let memory = rig.memory.clone();
+    rig.set(move |call, name| {
+        // The promise first: what is promised between the two is not asked of the image.
+        let promise = life.promise();
+        for survivors in SURVIVORS {
+            let image = memory.crash(survivors);
+            let what = format!("{story}{survivors:?} before {call:?} {name}");
+            // What is attempted by now may be in the image.
+            let most = Promise {
+                attempted: life.promise().attempted,
+                ..promise
+            };
+            taken.lock().unwrap().push((image, survivors, most, what));
+        }
+        Ok(())
+    });
     images
 }
 
@@ -531,36 +536,31 @@ fn a_crash_within_recovery_loses_nothing_either() {
         let images = std::mem::take(&mut *images.lock().unwrap());
         // A sample that walks through all three kinds.
         for (image, survivors, promise, what) in images.into_iter().step_by(10) {
-            let least = match survivors {
-                Survivors::Everything => promise.processed,
-                _ => promise.synced,
+            let recovered = read_all(&open(&image.crash(Survivors::Everything)).unwrap());
+            let count = (0..=promise.attempted).find(|n| state(*n) == recovered);
+            let count = count.unwrap_or_else(|| panic!("{what}: no state"));
+            // What a kill left unsynced, a later power cut may take.
+            let synced = match survivors {
+                Survivors::Everything => promise.synced,
+                _ => count,
             };
+            let second = Arc::new(Life {
+                promise: Mutex::new(Promise {
+                    attempted: count,
+                    processed: count,
+                    synced,
+                }),
+            });
             let rig = Rig::new(image.clone());
-            let second: Images = Images::default();
-            {
-                let (second, image) = (Arc::clone(&second), image.clone());
-                rig.set(move |call, name| {
-                    for inner in SURVIVORS {
-                        // What a kill left unsynced, a later power cut may take.
-                        let what = format!("{what}, then {inner:?} before {call:?} {name}");
-                        let crash = image.crash(inner);
-                        second.lock().unwrap().push((crash, inner, promise, what));
-                    }
-                    Ok(())
-                });
-            }
+            let images = collect(&rig, &second, &format!("{what}, then "));
             let db = open(&rig).unwrap();
+            second.write(&db, Durability::Process).unwrap();
+            second.write(&db, Durability::Sync).unwrap();
             let recovered = read_all(&db);
             db.close().unwrap();
+            second.synced();
             rig.heal();
-            for (image, inner, promise, what) in second.lock().unwrap().iter() {
-                let least = if *inner == Survivors::Everything {
-                    least
-                } else {
-                    promise.synced
-                };
-                check_image(image, least, promise.attempted, what);
-            }
+            check_images(&images);
             // A clean close makes durable what was recovered.
             let after = open(&image.crash(Survivors::Synced)).unwrap();
             assert_eq!(read_all(&after), recovered);
@@ -994,4 +994,63 @@ fn open_removes_nothing_because_of_an_edit_that_may_be_lost() {
         let after = open(&killed.crash(survivors)).unwrap();
         assert_eq!(after.get("k").unwrap().unwrap(), "v", "{survivors:?}");
     }
+}
+
+/// Keys of 64 KiB stand in the manifest too: it grows until it is replaced within the session.
+#[test]
+fn a_manifest_that_has_grown_is_replaced_at_no_risk() {
+    within(LIMIT, "a grown manifest", || {
+        let memory = Memory::new();
+        let rig = Rig::new(memory.clone());
+        let db = open(&rig).unwrap();
+        let written = Arc::new(AtomicU64::new(0));
+        let images: Arc<Mutex<Vec<(Memory, u64)>>> = Arc::default();
+        {
+            let (images, written, memory) =
+                (Arc::clone(&images), Arc::clone(&written), memory.clone());
+            rig.set(move |_, name| {
+                // Only around the replacement: the images are large.
+                if ["CURRENT.next", ""].contains(&name) || name.starts_with("MANIFEST") {
+                    let least = written.load(Ordering::SeqCst);
+                    for survivors in SURVIVORS {
+                        let image = (memory.crash(survivors), least);
+                        let mut images = images.lock().unwrap();
+                        if images.len() == 60 {
+                            images.remove(0);
+                        }
+                        images.push(image);
+                    }
+                }
+                Ok(())
+            });
+        }
+        let live = || {
+            let names = memory.list().unwrap();
+            names
+                .into_iter()
+                .rfind(|name| name.starts_with("MANIFEST-"))
+        };
+        let first = live();
+        let mut n = 0_u64;
+        while live() == first {
+            assert!(n < 100, "the manifest grows without end");
+            let mut key = vec![b'k'; 65_535];
+            key[..8].copy_from_slice(&n.to_le_bytes());
+            db.put_with(&key, "v", Durability::Sync).unwrap();
+            written.store(n + 1, Ordering::SeqCst);
+            db.flush().unwrap();
+            n += 1;
+        }
+        db.put("after", "wards").unwrap();
+        db.flush().unwrap();
+        rig.heal();
+        drop(db);
+        for (image, least) in std::mem::take(&mut *images.lock().unwrap()) {
+            let found = open(&image).unwrap().iter().count() as u64;
+            assert!(found >= least, "{found} of {least}");
+        }
+        let db = open(&memory).unwrap();
+        assert_eq!(db.iter().count() as u64, n + 1);
+        check_files(&memory, &db, "after a replacement");
+    });
 }

@@ -33,7 +33,9 @@ fn builder(memory: &Memory) -> Builder {
 
 /// Number `n` of the present keys, in no order.
 fn key(n: u64) -> [u8; 8] {
-    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .swap_bytes()
+        .to_le_bytes()
 }
 
 /// Loads `count` keys in `runs` runs, twice over: the first half of each is written again.
@@ -214,7 +216,7 @@ fn settings_may_change_from_session_to_session() {
                 db.put(key(n % 1500), n.to_le_bytes()).unwrap();
                 model.insert(key(n % 1500), n);
             }
-            if n % 4 > 0 {
+            if !n.is_multiple_of(4) {
                 db.flush().unwrap();
             }
             for (key, n) in &model {
@@ -260,7 +262,7 @@ fn huge_values_next_to_small_ones() {
             let db = build().open().unwrap();
             let sizes = [0, 1, 65_535, 65_536, 70_000, 1 << 20, (16 << 20) + 3];
             for size in sizes {
-                let value: Vec<u8> = (0..size).map(|n| (n * n >> 7) as u8).collect();
+                let value: Vec<u8> = (0..size).map(|n| ((n * n) >> 7) as u8).collect();
                 db.put(format!("{size:09}"), &value).unwrap();
                 db.put(format!("{size:09}small"), "v").unwrap();
             }
@@ -270,7 +272,10 @@ fn huge_values_next_to_small_ones() {
                 for size in sizes {
                     let found = db.get(format!("{size:09}")).unwrap().unwrap();
                     assert!(found.len() == size, "{size}");
-                    assert!((0..size).all(|n| found[n] == (n * n >> 7) as u8), "{size}");
+                    assert!(
+                        (0..size).all(|n| found[n] == ((n * n) >> 7) as u8),
+                        "{size}"
+                    );
                     assert_eq!(db.get(format!("{size:09}small")).unwrap().unwrap(), "v");
                 }
                 assert_eq!(db.iter().count(), 2 * sizes.len());

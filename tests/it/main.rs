@@ -6,6 +6,8 @@
 )]
 
 mod basics;
+#[cfg(feature = "cli")]
+mod cli;
 mod concurrency;
 mod damage;
 mod faults;
