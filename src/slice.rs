@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// A value returned by a lookup is a `Slice` into its data block: nothing is copied, and the
 /// whole block (4 KiB by default) stays in memory as long as the slice does. Use
-/// [`Slice::to_vec`] to keep a small value for long.
+/// `to_vec()` to keep a small value for long.
 #[derive(Clone)]
 pub struct Slice {
     owner: Owner,
