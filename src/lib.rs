@@ -63,3 +63,8 @@ pub use options::{Access, Compression, Create, Durability, FilterPolicy, FilterR
 pub use segment::{BlockInfo, FilterStats, Inspection, RegionInfo, SegmentStats};
 pub use slice::Slice;
 pub use storage::Io;
+
+/// The programs in the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
