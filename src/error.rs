@@ -58,6 +58,8 @@ pub enum Error {
     Invalid(String),
     /// The store was closed.
     Closed,
+    /// The caller cancelled the operation; nothing was changed.
+    Cancelled,
 }
 
 /// Where bytes on disk are damaged.
@@ -136,6 +138,7 @@ impl fmt::Display for Error {
             ),
             Error::Invalid(what) => f.write_str(what),
             Error::Closed => f.write_str("the store is closed"),
+            Error::Cancelled => f.write_str("cancelled"),
         }
     }
 }

@@ -47,19 +47,24 @@ mod manifest;
 
 mod merge;
 
+// Keeps the tree in shape.
+mod compaction;
+
 // The store as its users see it.
 mod db;
 
 pub use db::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
 pub use db::stats::{
-    CacheStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport, RunStats, StallStats,
-    Stats, TornTail,
+    CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,
+    RunStats, StallStats, Stats, TornTail,
 };
-pub use db::{Batch, Builder, Db, Iter, Snapshot};
+pub use db::{Batch, Builder, CompactionJob, Db, Iter, Snapshot};
 pub use error::{Corruption, Error, Result};
 pub use filter::BloomierBits;
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-pub use options::{Access, Compression, Create, Durability, FilterPolicy, FilterResidency};
+pub use options::{
+    Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Strategy,
+};
 pub use segment::{BlockInfo, FilterStats, Inspection, RegionInfo, SegmentStats};
 pub use slice::Slice;
 pub use storage::Io;

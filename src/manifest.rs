@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
-pub(crate) use crate::format::manifest::JournalFloor;
-use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header, SegmentMeta};
+use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
+pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta};
 use crate::storage::{AppendFile, ReadCause, Storage};
 
 /// The file that names the live manifest.

@@ -1,5 +1,7 @@
 //! What the caller chooses, with units and defaults. Everything is checked at `open`.
 
+use std::collections::BTreeMap;
+
 use crate::error::{Error, Result};
 use crate::filter::{BloomierBits, FilterSpec};
 use crate::storage::Io;
@@ -43,6 +45,13 @@ pub enum FilterPolicy {
     },
     /// A Bloomier filter: it answers *where* a key is, and the place is its fingerprint.
     Bloomier(BloomierBits),
+    /// Bloomier filters that together have this many bits for each key of the store, shared out so
+    /// that an absent key costs least: small runs get more, each halving of the key count a bit
+    /// ("Monkey", 2017). Computed from the real key counts whenever a segment is written.
+    Budget {
+        /// Average over the store; fractions count. 0 to 64.
+        bits_per_key: f64,
+    },
 }
 
 impl Default for FilterPolicy {
@@ -52,11 +61,15 @@ impl Default for FilterPolicy {
 }
 
 impl FilterPolicy {
+    /// What a filter of this policy is made of, the whole budget taken for one run.
     pub(crate) fn spec(self) -> Option<FilterSpec> {
         match self {
             FilterPolicy::None => None,
             FilterPolicy::Bloom { bits_per_key } => Some(FilterSpec::Bloom { bits_per_key }),
             FilterPolicy::Bloomier(bits) => Some(FilterSpec::Bloomier(bits)),
+            FilterPolicy::Budget { bits_per_key } => {
+                Some(FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits_per_key)))
+            }
         }
     }
 }
@@ -75,6 +88,64 @@ pub enum FilterResidency {
     },
 }
 
+/// How the tree is kept in shape. It can be changed at any `open`; the tree follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Strategy {
+    /// Every level below the first is one run, larger than the level above by the ratio: least
+    /// space and fewest runs to ask, most rewriting. What nearly every use wants.
+    #[default]
+    Leveled,
+    /// Every level has up to as many runs as the ratio, which then become one run of the next:
+    /// least rewriting, most runs and most space.
+    #[doc(alias = "universal")]
+    #[doc(alias = "size-tiered")]
+    Tiered,
+    /// Tiered above, one run at the bottom: nearly the rewriting of tiered and nearly the space
+    /// of leveled (Dayan and Idreos, "Dostoevsky", 2018). With a filter budget, the many small
+    /// runs cost absent lookups almost nothing.
+    LazyLeveled,
+    /// Nothing is merged; the oldest runs are removed when all are larger than allowed. For data that ages.
+    Fifo {
+        /// Bytes of all segments together.
+        bytes: u64,
+    },
+}
+
+/// Whether compactions run by themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compaction {
+    /// In the background, whenever the tree is out of shape.
+    #[default]
+    Background,
+    /// Only when [`Db::compact`](crate::Db::compact) asks: for loads that compact once at the
+    /// end, and for experiments with runs as flushes leave them. Writers are not held back by
+    /// runs that add up.
+    Manual,
+}
+
+/// The measures of the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TreeShape {
+    pub(crate) strategy: Strategy,
+    /// How many times larger a level is than the one above it, or how many runs a level has.
+    pub(crate) ratio: u32,
+    /// Flushed runs that are merged down together when levels are leveled.
+    pub(crate) level0_runs: u32,
+    /// Least size of the first level below the flushed runs, in bytes.
+    pub(crate) base_bytes: u64,
+}
+
+impl Default for TreeShape {
+    fn default() -> TreeShape {
+        TreeShape {
+            strategy: Strategy::default(),
+            ratio: 10,
+            level0_runs: 4,
+            base_bytes: 128 << 20,
+        }
+    }
+}
+
 /// Everything a store can be told at `open`. [`Builder`](crate::Builder) sets it.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -82,6 +153,15 @@ pub(crate) struct Options {
     pub(crate) entries_per_group: u32,
     pub(crate) compression: Compression,
     pub(crate) filter: FilterPolicy,
+    /// Other policies for some levels.
+    pub(crate) level_filters: BTreeMap<u32, FilterPolicy>,
+    /// Another policy for the last level there is.
+    pub(crate) last_level_filter: Option<FilterPolicy>,
+    pub(crate) tree: TreeShape,
+    /// Bytes that compactions write in a second at most.
+    pub(crate) compaction_rate: Option<u64>,
+    pub(crate) compaction: Compaction,
+    pub(crate) compaction_threads: usize,
     pub(crate) residency: FilterResidency,
     pub(crate) cache_bytes: u64,
     pub(crate) memtable_bytes: u64,
@@ -120,6 +200,7 @@ pub enum Access {
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 const ENTRIES_PER_GROUP: std::ops::RangeInclusive<u32> = 1..=256;
 const MEMTABLE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
+const BASE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 50;
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 30;
 
 impl Default for Options {
@@ -129,6 +210,12 @@ impl Default for Options {
             entries_per_group: 4,
             compression: Compression::None,
             filter: FilterPolicy::default(),
+            level_filters: BTreeMap::new(),
+            last_level_filter: None,
+            tree: TreeShape::default(),
+            compaction_rate: None,
+            compaction: Compaction::default(),
+            compaction_threads: 1,
             residency: FilterResidency::default(),
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
@@ -171,8 +258,16 @@ impl Options {
         if let Compression::Zstd { level } = self.compression {
             within("zstd level", &level, &(1..=19))?;
         }
-        if let Some(spec) = self.filter.spec() {
-            spec.check().map_err(Error::Invalid)?;
+        let others = self.level_filters.values().chain(&self.last_level_filter);
+        for policy in std::iter::once(&self.filter).chain(others) {
+            check_filter(*policy)?;
+        }
+        within("compaction_threads", &self.compaction_threads, &(1..=16))?;
+        within("level_ratio", &self.tree.ratio, &(2..=100))?;
+        within("level0_runs", &self.tree.level0_runs, &(1..=1000))?;
+        within("level_base_bytes", &self.tree.base_bytes, &BASE_BYTES)?;
+        if let Some(rate) = self.compaction_rate {
+            within("compaction_rate", &rate, &(1 << 16..=u64::MAX))?;
         }
         if self.create == Create::Always && self.access == Access::ReadOnly {
             return Err(Error::Invalid(
@@ -181,6 +276,17 @@ impl Options {
             ));
         }
         Ok(())
+    }
+}
+
+fn check_filter(policy: FilterPolicy) -> Result<()> {
+    match policy {
+        FilterPolicy::Budget { bits_per_key } => {
+            within("bits_per_key", &bits_per_key, &(0.0..=64.0))
+        }
+        policy => policy
+            .spec()
+            .map_or(Ok(()), |spec| spec.check().map_err(Error::Invalid)),
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) level: u32,
+    /// A higher number is newer.
+    pub(crate) number: u64,
     pub(crate) segments: Arc<[Arc<Segment>]>,
 }
 
@@ -39,6 +41,7 @@ impl Version {
             })
             .map(|run| Run {
                 level: run[0].meta.level,
+                number: run[0].meta.run,
                 segments: run.into(),
             })
             .collect();
@@ -67,6 +70,15 @@ impl Version {
 }
 
 impl Run {
+    /// A part of this run.
+    pub(crate) fn with_segments(&self, segments: Vec<Arc<Segment>>) -> Run {
+        Run {
+            level: self.level,
+            number: self.number,
+            segments: segments.into(),
+        }
+    }
+
     /// The one segment that can hold the key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Segment>> {
         let at = self

@@ -7,7 +7,9 @@ use crate::cache::Cache;
 use crate::segment::{self, Segment, SegmentStats};
 
 use super::shared::{Shared, View, lock};
-use super::stats::{CacheStats, LookupStats, MemtableStats, RunStats, StallStats, Stats};
+use super::stats::{
+    CacheStats, CompactionStats, LookupStats, MemtableStats, RunStats, StallStats, Stats,
+};
 
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
@@ -52,6 +54,15 @@ impl Shared {
             },
             block_cache: cache_stats(&self.caches.blocks),
             filter_cache: cache_stats(&self.caches.pages),
+            compactions: CompactionStats {
+                merges: load(&counters.compactions),
+                moves: load(&counters.moves),
+                flushed_bytes: load(&counters.flushed_bytes),
+                merged_bytes: load(&counters.compacted_bytes),
+                merge_time: Duration::from_nanos(load(&counters.compaction_ns)),
+                debt_bytes: load(&self.debt_bytes),
+                user_bytes: load(&counters.user_bytes),
+            },
             stalls: StallStats {
                 slowed: load(&counters.slowed),
                 slowed_time: Duration::from_nanos(load(&counters.slowed_ns)),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::options::{
-    Access, Compression, Create, Durability, FilterPolicy, FilterResidency, Options,
+    Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Options,
+    Strategy,
 };
 use crate::storage::{Disk, Io, Storage};
 
@@ -55,6 +56,65 @@ impl Builder {
     /// The filter that new segments carry. Default Bloomier with slots.
     pub fn filter(mut self, policy: FilterPolicy) -> Builder {
         self.options.filter = policy;
+        self
+    }
+
+    /// Another filter for segments of this level; 0 is what flushes make. Default none: all have
+    /// that of [`Builder::filter`].
+    pub fn filter_of_level(mut self, level: u32, policy: FilterPolicy) -> Builder {
+        self.options.level_filters.insert(level, policy);
+        self
+    }
+
+    /// Another filter for the last level below the flushed runs, whichever it is. Where lookups
+    /// nearly always find their key, [`FilterPolicy::None`] saves most of the filter memory: a
+    /// lookup that comes as far as the last level has to read a block of it anyway.
+    pub fn filter_of_last_level(mut self, policy: FilterPolicy) -> Builder {
+        self.options.last_level_filter = Some(policy);
+        self
+    }
+
+    /// How the tree is kept in shape. Default [`Strategy::Leveled`].
+    pub fn strategy(mut self, strategy: Strategy) -> Builder {
+        self.options.tree.strategy = strategy;
+        self
+    }
+
+    /// How many times larger a level is than the one above it, or how many runs a level has when
+    /// it is tiered: 2 to 100. Default 10.
+    pub fn level_ratio(mut self, ratio: u32) -> Builder {
+        self.options.tree.ratio = ratio;
+        self
+    }
+
+    /// Flushed runs that are merged down together when levels are leveled: 1 to 1000. Default 4.
+    pub fn level0_runs(mut self, runs: u32) -> Builder {
+        self.options.tree.level0_runs = runs;
+        self
+    }
+
+    /// Least size of the first level below the flushed runs, in bytes, from 64 KiB. Default
+    /// 128 MiB; best is about [`Builder::memtable_bytes`] times [`Builder::level0_runs`].
+    pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
+        self.options.tree.base_bytes = bytes;
+        self
+    }
+
+    /// Whether compactions run by themselves. Default [`Compaction::Background`].
+    pub fn compaction(mut self, compaction: Compaction) -> Builder {
+        self.options.compaction = compaction;
+        self
+    }
+
+    /// Threads that compact, 1 to 16. Default 1. Each merges a part of the tree of its own.
+    pub fn compaction_threads(mut self, threads: usize) -> Builder {
+        self.options.compaction_threads = threads;
+        self
+    }
+
+    /// Bytes that each compaction writes in a second at most, from 64 KiB. Default no limit.
+    pub fn compaction_rate(mut self, bytes_per_s: u64) -> Builder {
+        self.options.compaction_rate = Some(bytes_per_s);
         self
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::cursor::{Cursor, Direction, Item};
+use crate::compaction::{Output, Retain};
+use crate::cursor::{Cursor, Direction};
 use crate::error::{Error, Result};
-use crate::filter::hash_key;
-use crate::format::block::Entry;
 use crate::journal;
 use crate::key::Sequence;
-use crate::segment::{self, Finished, Segment, Writer, WriterOptions};
-use crate::slice::Slice;
+use crate::manifest::SegmentMeta;
+use crate::segment::{Finished, Segment};
+use crate::version::Version;
 
 use super::shared::{Counters, Sealed, Shared, View, lock, nanos};
 use super::stats::EventKind;
@@ -113,9 +113,13 @@ impl Shared {
 
     fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {
         let started = Instant::now();
-        let mut output = Output::new(self, sealed.table.sequence_min());
-        let installed = output
-            .write(sealed)
+        let version = Arc::clone(&self.view.load().version);
+        let filter = self.filter_for(&version, 0, sealed.table.entry_count(), &[]);
+        let sequence_base = sealed.table.sequence_min();
+        let options = self.output_options((0, None), filter, sequence_base);
+        let mut output = Output::new(&self.storage, self, options);
+        let installed = self
+            .write_flush(sealed, &version, &mut output)
             .and_then(|()| output.finish())
             .and_then(|finished| self.install_flushed(sealed, finished));
         let bytes = match installed {
@@ -123,7 +127,7 @@ impl Shared {
             Err(error) => {
                 // After a failed edit it is unknown whether the files are live: they stay.
                 if self.poison.get().is_none() {
-                    output.remove();
+                    self.remove_output(&mut output);
                 }
                 return Err(error);
             }
@@ -134,17 +138,47 @@ impl Shared {
         self.flush_ns_per_kib
             .store(nanos(took) / kib, Ordering::Relaxed);
         Counters::add(&self.counters.flushes, 1);
+        Counters::add(&self.counters.flushed_bytes, bytes);
         self.event(EventKind::Flushed {
             entries: sealed.table.entry_count(),
             bytes,
             took,
         });
+        self.tree_changed();
         Ok(())
     }
 
-    /// Makes the new segments live: first durably, then for readers. Returns their bytes.
-    fn install_flushed(&self, sealed: &Arc<Sealed>, finished: Vec<Finished>) -> Result<u64> {
-        let bytes = finished.iter().map(|finished| finished.meta.file_len).sum();
+    /// Writes the entries that any reader can still see.
+    fn write_flush(
+        &self,
+        sealed: &Sealed,
+        version: &Version,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        let mut retain = Retain::new(self.snapshot_sequences());
+        let mut walk = sealed.table.walk(Direction::Forward, Bound::Unbounded);
+        // All that is older is in segments: memtables are flushed in order.
+        let is_oldest = |key: &[u8]| version.runs().iter().all(|run| run.find(key).is_none());
+        while let Some(item) = walk.next()? {
+            if retain.keeps(&item, is_oldest) {
+                output.add(&item)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what a failed flush or compaction has written.
+    pub(crate) fn remove_output(&self, output: &mut Output<'_>) {
+        for what in output.remove() {
+            self.event(EventKind::Failed { what });
+        }
+    }
+
+    /// Opens segments that were just written.
+    pub(crate) fn open_finished(
+        &self,
+        finished: Vec<Finished>,
+    ) -> Result<(Vec<SegmentMeta>, Vec<Arc<Segment>>)> {
         let mut segments = Vec::with_capacity(finished.len());
         let mut added = Vec::with_capacity(finished.len());
         for finished in finished {
@@ -158,6 +192,13 @@ impl Shared {
                 segment.with_filter_build_time(finished.filter_build_time),
             ));
         }
+        Ok((added, segments))
+    }
+
+    /// Makes the new segments live: first durably, then for readers. Returns their bytes.
+    fn install_flushed(&self, sealed: &Arc<Sealed>, finished: Vec<Finished>) -> Result<u64> {
+        let bytes = finished.iter().map(|finished| finished.meta.file_len).sum();
+        let (added, segments) = self.open_finished(finished)?;
         let mut manifest = lock(&self.manifest);
         let mut edit = manifest.edit();
         edit.added = added;
@@ -200,7 +241,7 @@ impl Shared {
 }
 
 /// An error and its causes in one line.
-fn chain(error: &Error) -> String {
+pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -209,188 +250,4 @@ fn chain(error: &Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// The segments of one flush.
-struct Output<'a> {
-    shared: &'a Shared,
-    writer: Option<Writer>,
-    ids: Vec<u64>,
-    run: u64,
-    sequence_base: Sequence,
-    finished: Vec<Finished>,
-}
-
-impl<'a> Output<'a> {
-    fn new(shared: &'a Shared, sequence_base: Sequence) -> Output<'a> {
-        let (ids, finished) = (Vec::new(), Vec::new());
-        Output {
-            shared,
-            writer: None,
-            ids,
-            run: 0,
-            sequence_base,
-            finished,
-        }
-    }
-
-    /// Writes the entries that any reader can still see.
-    fn write(&mut self, sealed: &Sealed) -> Result<()> {
-        let mut retain = Retain::new(self.shared.snapshot_sequences());
-        let mut walk = sealed.table.walk(Direction::Forward, Bound::Unbounded);
-        while let Some(item) = walk.next()? {
-            let new_key = retain.key.as_ref() != Some(&item.key);
-            if retain.keeps(&item) {
-                self.add(&item, new_key)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, item: &Item, new_key: bool) -> Result<()> {
-        let full = self
-            .writer
-            .as_ref()
-            .is_some_and(|writer| writer.is_full(self.shared.options.segment_bytes));
-        // All versions of a key stay in one segment.
-        if full && new_key {
-            self.finish_segment()?;
-        }
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => {
-                let writer = self.create()?;
-                self.writer.insert(writer)
-            }
-        };
-        writer.add(&Entry {
-            key: &item.key,
-            sequence: item.sequence,
-            kind: item.kind,
-            value: &item.value,
-        })
-    }
-
-    fn create(&mut self) -> Result<Writer> {
-        let shared = self.shared;
-        let id = lock(&shared.manifest)
-            .allocate()
-            .map_err(|error| shared.poison(error))?;
-        if self.ids.is_empty() {
-            self.run = id;
-        }
-        self.ids.push(id);
-        let options = WriterOptions {
-            store_id: shared.store_id,
-            hash_seed: shared.hash_seed,
-            hash_key,
-            block_bytes: shared.options.block_bytes,
-            entries_per_group: shared.options.entries_per_group,
-            compression: shared.options.compression,
-            filter: shared.options.filter.spec(),
-            sequence_base: self.sequence_base,
-            filter_salt: shared.hash_seed.wrapping_mul(id | 1).rotate_left(29) ^ id,
-        };
-        Writer::create(&shared.storage, id, options)
-    }
-
-    fn finish_segment(&mut self) -> Result<()> {
-        if let Some(writer) = self.writer.take() {
-            self.finished.push(writer.finish(0, self.run)?);
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<Vec<Finished>> {
-        self.finish_segment()?;
-        let storage = &self.shared.storage;
-        storage
-            .sync_dir()
-            .map_err(|error| Error::io(storage.path_of(""), error))?;
-        Ok(std::mem::take(&mut self.finished))
-    }
-
-    /// Removes what a failed flush has written. Its file numbers are given back: while the disk
-    /// is full there may be many attempts, and no room to reserve more numbers.
-    fn remove(&mut self) {
-        self.writer = None;
-        while let Some(id) = self.ids.pop() {
-            let name = segment::file_name(id);
-            match self.shared.storage.remove(&name) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    let what = format!("{name} is not needed and stays for now: {error}");
-                    self.shared.event(EventKind::Failed { what });
-                }
-                _ => lock(&self.shared.manifest).give_back(id),
-            }
-        }
-    }
-}
-
-/// Decides which versions of a key must be kept: the newest, and for each snapshot the newest
-/// that it sees.
-struct Retain {
-    snapshots: Vec<Sequence>,
-    key: Option<Slice>,
-    /// Sequence of the version before (the newer one) that was seen.
-    newer: Sequence,
-}
-
-impl Retain {
-    fn new(snapshots: Vec<Sequence>) -> Retain {
-        Retain {
-            snapshots,
-            key: None,
-            newer: Sequence(0),
-        }
-    }
-
-    /// Takes versions in order: keys ascending, newest first.
-    fn keeps(&mut self, item: &Item) -> bool {
-        let newest = self.key.as_ref() != Some(&item.key);
-        if newest {
-            self.key = Some(item.key.clone());
-        }
-        // A snapshot between this version and the newer one sees this one.
-        let first = self
-            .snapshots
-            .partition_point(|snapshot| *snapshot < item.sequence);
-        let seen = self
-            .snapshots
-            .get(first)
-            .is_some_and(|snapshot| *snapshot < self.newer);
-        self.newer = item.sequence;
-        newest || seen
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::key::Kind;
-
-    #[test]
-    fn keeps_the_newest_and_what_snapshots_see() {
-        let kept = |snapshots: &[u64], versions: &[u64]| -> Vec<u64> {
-            let mut retain = Retain::new(snapshots.iter().copied().map(Sequence).collect());
-            let item = |sequence| Item {
-                key: Slice::from("key"),
-                sequence: Sequence(sequence),
-                kind: Kind::Value,
-                value: Slice::default(),
-            };
-            versions
-                .iter()
-                .copied()
-                .filter(|v| retain.keeps(&item(*v)))
-                .collect()
-        };
-        assert_eq!(kept(&[], &[9, 7, 3]), [9]);
-        assert_eq!(kept(&[8], &[9, 7, 3]), [9, 7]);
-        assert_eq!(kept(&[7], &[9, 7, 3]), [9, 7]);
-        assert_eq!(kept(&[6], &[9, 7, 3]), [9, 3]);
-        assert_eq!(kept(&[3, 6, 8, 20], &[9, 7, 3]), [9, 7, 3]);
-        assert_eq!(kept(&[2], &[9, 7, 3]), [9]);
-        assert_eq!(kept(&[9], &[9, 7, 3]), [9]);
-    }
 }

@@ -2,7 +2,9 @@
 
 mod account;
 mod builder;
+mod compact;
 pub(crate) mod explain;
+mod filters;
 mod flush;
 mod get;
 mod open;
@@ -14,6 +16,7 @@ pub(crate) mod stats;
 mod write;
 
 pub use builder::Builder;
+pub use compact::CompactionJob;
 pub use scan::Iter;
 pub use snapshot::Snapshot;
 pub use write::Batch;
@@ -65,8 +68,8 @@ pub struct Db {
 struct Inner {
     shared: Arc<Shared>,
     path: PathBuf,
-    /// `None` once it was joined, or for reading only.
-    thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// Empty once they were joined, and for reading only.
+    threads: std::sync::Mutex<Vec<JoinHandle<()>>>,
     /// Held as long as the store is open.
     lock: std::sync::Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -89,18 +92,29 @@ impl Db {
     fn open_in(path: PathBuf, options: Options, storage: Arc<dyn Storage>) -> Result<Db> {
         let read_only = options.access == Access::ReadOnly;
         let (shared, guard) = open::open(options, storage)?;
-        let mut thread = None;
+        let mut threads = Vec::new();
         if !read_only {
-            let shared = Arc::clone(&shared);
-            let spawned = std::thread::Builder::new()
-                .name("criba-flush".into())
-                .spawn(move || shared.run_flushes());
-            thread = Some(spawned.map_err(|error| Error::io(&path, error))?);
+            shared.tree_changed();
+            let workers = shared.options.compaction_threads;
+            let flusher: (String, fn(&Shared)) = ("criba-flush".into(), Shared::run_flushes);
+            let compactors = (0..workers).map(|n| {
+                (
+                    format!("criba-compact-{n}"),
+                    Shared::run_compactions as fn(&Shared),
+                )
+            });
+            for (name, run) in std::iter::once(flusher).chain(compactors) {
+                let shared = Arc::clone(&shared);
+                let spawned = std::thread::Builder::new()
+                    .name(name)
+                    .spawn(move || run(&shared));
+                threads.push(spawned.map_err(|error| Error::io(&path, error))?);
+            }
         }
         let inner = Inner {
             shared,
             path,
-            thread: std::sync::Mutex::new(thread),
+            threads: std::sync::Mutex::new(threads),
             lock: std::sync::Mutex::new(guard),
         };
         Ok(Db {
@@ -261,6 +275,30 @@ impl Db {
         self.shared().flush()
     }
 
+    /// Merges all entries of a range of keys into the last level, in the background: overwritten
+    /// entries and tombstones go, filters are rebuilt. Writes before the call that are not yet in
+    /// segments are flushed first.
+    ///
+    /// Not needed in normal use. Reads and writes everything in the range once.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the flush; the compaction's own come from [`CompactionJob::wait`].
+    pub fn compact<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<CompactionJob> {
+        self.flush()?;
+        Ok(self.shared().ask_compaction(owned_bounds(&range)))
+    }
+
+    /// [`Db::compact`] for all keys.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::compact`].
+    pub fn compact_all(&self) -> Result<CompactionJob> {
+        self.flush()?;
+        Ok(self.shared().ask_compaction(prefix_bounds(b"")))
+    }
+
     /// Closes the store for all handles: everything written survives power loss, and the next
     /// `open` knows that nothing may be missing. Snapshots and iterators can still be read.
     ///
@@ -315,12 +353,11 @@ impl Inner {
         lock(&self.shared.flushing).stop = true;
         self.shared.flush_work.notify_all();
         self.shared.flush_done.notify_all();
-        if let Some(thread) = lock(&self.thread).take()
-            && thread.join().is_err()
-        {
-            return Err(Error::Invalid(
-                "the flush thread panicked; this is a bug".into(),
-            ));
+        self.shared.stop_compactions();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        if threads.into_iter().any(|thread| thread.join().is_err()) {
+            let what = "a background thread panicked; this is a bug";
+            return Err(Error::Invalid(what.into()));
         }
         let result = self.shared.finish();
         drop(lock(&self.lock).take());

@@ -19,6 +19,7 @@ use crate::segment::{self, Caches, Segment};
 use crate::storage::{Counting, LockGuard, Storage};
 use crate::version::Version;
 
+use super::compact::Compacting;
 use super::shared::{Counters, Flushing, Shared, View};
 use super::stats::{EventKind, RecoveryReport, TornTail};
 use super::write::{self, Writing};
@@ -242,6 +243,16 @@ impl Opener {
             flush_work: Condvar::new(),
             flush_done: Condvar::new(),
             flush_ns_per_kib: AtomicU64::new(0),
+            compacting: Mutex::new(Compacting::default()),
+            compact_work: Condvar::new(),
+            compact_done: Condvar::new(),
+            compact_ns_per_kib: AtomicU64::new(0),
+            owed_ns: AtomicU64::new(0),
+            debt_bytes: AtomicU64::new(0),
+            no_caches: Arc::new(Caches {
+                blocks: Cache::new(0),
+                pages: Cache::new(0),
+            }),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
             counters: Counters::default(),

@@ -19,6 +19,7 @@ use crate::segment::Caches;
 use crate::storage::{Counting, Storage};
 use crate::version::Version;
 
+use super::compact::Compacting;
 use super::stats::{Event, EventKind, RecoveryReport};
 use super::write::Writing;
 
@@ -55,6 +56,13 @@ pub(crate) struct Counters {
     pub(crate) segment_hits: AtomicU64,
     pub(crate) absent: AtomicU64,
     pub(crate) flushes: AtomicU64,
+    pub(crate) flushed_bytes: AtomicU64,
+    /// Bytes of batches, as they were given.
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) moves: AtomicU64,
+    pub(crate) compacted_bytes: AtomicU64,
+    pub(crate) compaction_ns: AtomicU64,
     pub(crate) slowed: AtomicU64,
     pub(crate) slowed_ns: AtomicU64,
     pub(crate) stopped: AtomicU64,
@@ -105,6 +113,19 @@ pub(crate) struct Shared {
     pub(crate) flush_done: Condvar,
     /// Time to flush a byte of a memtable, in nanoseconds; 0 before the first flush.
     pub(crate) flush_ns_per_kib: AtomicU64,
+    pub(crate) compacting: Mutex<Compacting>,
+    /// The tree has changed, someone asked for a compaction, or the thread shall stop.
+    pub(crate) compact_work: Condvar,
+    /// A compaction ended, well or not.
+    pub(crate) compact_done: Condvar,
+    /// Time to compact a KiB of output, in nanoseconds; 0 before the first compaction.
+    pub(crate) compact_ns_per_kib: AtomicU64,
+    /// Delay that slowed writers owe, in nanoseconds.
+    pub(crate) owed_ns: AtomicU64,
+    /// Bytes that wait for a compaction: see [`crate::compaction::debt_bytes`].
+    pub(crate) debt_bytes: AtomicU64,
+    /// Caches that hold nothing: compactions shall not push out what readers use.
+    pub(crate) no_caches: Arc<Caches>,
     pub(crate) poison: OnceLock<Arc<Error>>,
     pub(crate) closed: AtomicBool,
     pub(crate) counters: Counters,
@@ -169,6 +190,9 @@ impl Shared {
         drop(lock(&self.flushing));
         self.flush_done.notify_all();
         self.flush_work.notify_all();
+        drop(lock(&self.compacting));
+        self.compact_work.notify_all();
+        self.compact_done.notify_all();
         Error::Poisoned { cause }
     }
 

@@ -1,10 +1,12 @@
-//! Holds writers back when flushing falls behind, gently first, so that memory stays bounded.
+//! Holds writers back when flushing or compacting falls behind, gently first, so that memory and
+//! the number of runs stay bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::options::Compaction;
 
 use super::shared::{Counters, Shared, lock, nanos};
 use super::stats::EventKind;
@@ -12,18 +14,28 @@ use super::stats::EventKind;
 /// Longest that one write is slowed.
 const SLOW_MAX: Duration = Duration::from_millis(100);
 
+/// Delays are saved up until they are worth a wait: a clock cannot wait for microseconds.
+const SLOW_MIN: Duration = Duration::from_millis(1);
+
 /// Charged to a write beside its bytes, as its entries are charged to the memtable.
 const WRITE_BYTES: u64 = 144;
+
+/// Bytes that wait for compaction, in units of what is due at any time, from which on writers
+/// are slowed, and at which they stop.
+const DEBT_SLOW: u64 = 4;
+const DEBT_STOP: u64 = 32;
 
 impl Shared {
     /// Waits until a write of this size may be made.
     ///
-    /// With half of the sealed memtables waiting, writes are slowed to the pace of the last
-    /// flush; with all of them waiting and the active one full, they stop until one is flushed.
+    /// Writers are slowed to the pace of the last flush when more than half of the sealed
+    /// memtables wait (and at least two), and more and more, up to the pace of compaction, as the
+    /// debt grows from [`DEBT_SLOW`] to [`DEBT_STOP`]. They stop when all sealed memtables wait
+    /// and the active one is full, until one is flushed, and beyond [`DEBT_STOP`].
     ///
     /// # Errors
     ///
-    /// [`Error::Stalled`] when flushing fails, so that waiting would not help.
+    /// [`Error::Stalled`] when flushing or compacting fails, so that waiting would not help.
     pub(crate) fn make_room(&self, bytes: u64) -> Result<()> {
         let view = self.view.load();
         let sealed = view.sealed.len();
@@ -32,24 +44,80 @@ impl Shared {
         if full && sealed >= self.options.sealed_memtables_max {
             return self.stop_writer(sealed as u64);
         }
+        let debt = self.debt_units();
+        if debt >= DEBT_STOP as f64 {
+            return self.stop_for_compaction(sealed as u64);
+        }
+        let (mut ns_per_kib, mut slow) = (0.0, false);
         // The first that waits is no sign of falling behind.
         if sealed >= 2 && sealed * 2 > self.options.sealed_memtables_max {
-            self.slow_writer(bytes, sealed as u64);
+            slow = true;
+            ns_per_kib = self.flush_ns_per_kib.load(Ordering::Relaxed) as f64;
+        }
+        if debt > DEBT_SLOW as f64 {
+            let part = (debt - DEBT_SLOW as f64) / (DEBT_STOP - DEBT_SLOW) as f64;
+            let pace = self.compact_ns_per_kib.load(Ordering::Relaxed) as f64;
+            slow = true;
+            // What comes in is merged about as often as a level is larger than the one above.
+            ns_per_kib += part * pace * f64::from(self.options.tree.ratio);
+        }
+        if slow {
+            let owed = ((bytes + WRITE_BYTES) as f64 * ns_per_kib / 1024.0) as u64;
+            self.slow_writer(owed, sealed as u64);
         }
         Ok(())
     }
 
-    fn slow_writer(&self, bytes: u64, sealed: u64) {
-        let ns_per_kib = self.flush_ns_per_kib.load(Ordering::Relaxed);
-        let delay = Duration::from_nanos((bytes + WRITE_BYTES).saturating_mul(ns_per_kib) >> 10);
-        let started = Instant::now();
+    /// The debt, in units of the first level's size: about what one round of merges works off.
+    fn debt_units(&self) -> f64 {
+        if self.options.compaction == Compaction::Manual {
+            return 0.0;
+        }
+        self.debt_bytes.load(Ordering::Relaxed) as f64 / self.options.tree.base_bytes as f64
+    }
+
+    fn slow_writer(&self, owed_ns: u64, sealed: u64) {
         if self.counters.slowed.fetch_add(1, Ordering::Relaxed) == 0 {
             self.event(EventKind::Slowed { sealed });
         }
+        let owed = self.owed_ns.fetch_add(owed_ns, Ordering::Relaxed) + owed_ns;
+        if owed < nanos(SLOW_MIN) {
+            return;
+        }
+        self.owed_ns.store(0, Ordering::Relaxed);
+        let started = Instant::now();
+        let delay = Duration::from_nanos(owed).min(SLOW_MAX);
         let flushing = lock(&self.flushing);
         // Woken early when a flush ends; the time out is the usual case.
-        drop(self.flush_done.wait_timeout(flushing, delay.min(SLOW_MAX)));
+        drop(self.flush_done.wait_timeout(flushing, delay));
         Counters::add(&self.counters.slowed_ns, nanos(started.elapsed()));
+    }
+
+    fn stop_for_compaction(&self, sealed: u64) -> Result<()> {
+        let started = Instant::now();
+        if self.counters.stopped.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.event(EventKind::Stopped { sealed });
+        }
+        let mut compacting = lock(&self.compacting);
+        let result = loop {
+            if let Err(error) = self.check_writable() {
+                break Err(error);
+            }
+            if self.debt_units() < DEBT_STOP as f64 {
+                break Ok(());
+            }
+            if let Some(cause) = &compacting.failure {
+                break Err(Error::Stalled {
+                    cause: Arc::clone(cause),
+                });
+            }
+            compacting = self
+                .compact_done
+                .wait(compacting)
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+        };
+        Counters::add(&self.counters.stopped_ns, nanos(started.elapsed()));
+        result
     }
 
     fn stop_writer(&self, sealed: u64) -> Result<()> {

@@ -29,6 +29,8 @@ pub struct Stats {
     pub block_cache: CacheStats,
     /// The cache of filter pages; all zero when filters are pinned.
     pub filter_cache: CacheStats,
+    /// Merges of segments.
+    pub compactions: CompactionStats,
     /// Writers held back because flushing fell behind.
     pub stalls: StallStats,
     /// The newest events, oldest first; at most 256 are kept.
@@ -91,6 +93,35 @@ pub struct CacheStats {
     pub capacity_bytes: u64,
 }
 
+/// Merges of segments, and what they cost. Counters start at zero at `open`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CompactionStats {
+    /// Merges that ended.
+    pub merges: u64,
+    /// Segments that went to another level without being rewritten.
+    pub moves: u64,
+    /// Bytes of segments written by flushes.
+    pub flushed_bytes: u64,
+    /// Bytes of segments written by merges.
+    pub merged_bytes: u64,
+    /// Time merges took, over all threads.
+    pub merge_time: Duration,
+    /// Bytes that wait to be merged until the tree is in shape.
+    pub debt_bytes: u64,
+    /// Bytes of keys and values that were committed, with a few bytes for each operation.
+    pub user_bytes: u64,
+}
+
+impl CompactionStats {
+    /// Bytes written to segments for each byte committed; the journal adds about one. `None`
+    /// before the first write.
+    pub fn write_amplification(&self) -> Option<f64> {
+        let written = (self.flushed_bytes + self.merged_bytes) as f64;
+        (self.user_bytes > 0).then(|| written / self.user_bytes as f64)
+    }
+}
+
 /// Writers held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -123,6 +154,17 @@ pub enum EventKind {
     Flushed {
         /// Entries written.
         entries: u64,
+        /// Bytes of the new files.
+        bytes: u64,
+        /// Time it took.
+        took: Duration,
+    },
+    /// Segments were merged into a level.
+    Compacted {
+        /// The level that took the result.
+        level: u32,
+        /// Segments merged.
+        inputs: u64,
         /// Bytes of the new files.
         bytes: u64,
         /// Time it took.
@@ -227,6 +269,17 @@ impl fmt::Display for Stats {
                 cache.bytes, cache.capacity_bytes, cache.hits, cache.misses
             )?;
         }
+        let compactions = &self.compactions;
+        writeln!(
+            f,
+            "merges   {} and {} moves; {} bytes flushed, {} merged ({:?}), {} waiting",
+            compactions.merges,
+            compactions.moves,
+            compactions.flushed_bytes,
+            compactions.merged_bytes,
+            compactions.merge_time,
+            compactions.debt_bytes
+        )?;
         writeln!(
             f,
             "stalls   {} slowed ({:?}), {} stopped ({:?})",

@@ -21,7 +21,7 @@ use crate::slice::Slice;
 use crate::storage::SyncFile;
 
 use super::Db;
-use super::shared::{Sealed, Shared, View, lock};
+use super::shared::{Counters, Sealed, Shared, View, lock};
 
 /// Most bytes of one batch, keys and values and a few bytes for each operation.
 pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
@@ -206,6 +206,7 @@ impl Shared {
             drop(view);
             self.rotate(&mut writing)?;
         }
+        let user_bytes = payload.len() as u64;
         let Some(journal) = &mut writing.journal else {
             return Err(Error::Closed);
         };
@@ -222,6 +223,7 @@ impl Shared {
         let active = Arc::clone(&self.view.load().active);
         let inserted = insert(&active, self.hash_seed, first, payload)?;
         assert_eq!(inserted, count, "a batch counts its operations");
+        Counters::add(&self.counters.user_bytes, user_bytes);
         self.visible
             .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
         Ok(())

@@ -19,6 +19,7 @@
 mod band;
 mod blocked;
 mod bloomier;
+mod budget;
 mod hash;
 mod header;
 mod lookup;
@@ -32,6 +33,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use budget::allocate;
 pub use hash::{KeyHash, hash_key};
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::filter::{Answer, KeyHash};
+use crate::filter::{Answer, BloomierBits, FilterSpec, KeyHash};
 use crate::format::Malformed;
 use crate::format::block::Found;
 use crate::format::manifest::SegmentMeta;
@@ -26,7 +26,10 @@ use super::{Block, Caches, file_name};
 pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
     path: PathBuf,
-    body: Result<Body>,
+    body: Result<Arc<Body>>,
+    storage: Arc<dyn Storage>,
+    /// Not live any more: the file goes with the last reader.
+    obsolete: AtomicBool,
     /// Time it took to build the filter, when that was done by this process.
     pub(super) filter_build_time: Option<Duration>,
 }
@@ -100,12 +103,14 @@ impl Segment {
         .open(pinned)
         {
             Err(error @ Error::Io { .. }) => return Err(error),
-            body => body,
+            body => body.map(Arc::new),
         };
         Ok(Segment {
             meta,
             path,
             body,
+            storage: Arc::clone(storage),
+            obsolete: AtomicBool::new(false),
             filter_build_time: None,
         })
     }
@@ -117,12 +122,71 @@ impl Segment {
     }
 
     pub(super) fn body(&self) -> Result<&Body> {
-        self.body.as_ref().map_err(Clone::clone)
+        match &self.body {
+            Ok(body) => Ok(body),
+            Err(error) => Err(error.clone()),
+        }
     }
 
     /// Why the segment cannot be read, if it cannot.
     pub(crate) fn damage(&self) -> Option<&Error> {
         self.body.as_ref().err()
+    }
+
+    /// The same segment at another place of the tree.
+    pub(crate) fn moved(&self, level: u32, run: u64) -> Segment {
+        let meta = SegmentMeta {
+            level,
+            run,
+            ..self.meta.clone()
+        };
+        Segment {
+            meta,
+            path: self.path.clone(),
+            body: self.body.clone(),
+            storage: Arc::clone(&self.storage),
+            obsolete: AtomicBool::new(false),
+            filter_build_time: self.filter_build_time,
+        }
+    }
+
+    /// The segment is durably not live: its file is removed when nobody reads it any more.
+    pub(crate) fn retire(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Keys, entries and tombstones; zeros when the segment is damaged.
+    pub(crate) fn counts(&self) -> Counts {
+        self.body.as_ref().map_or_else(
+            |_damaged| Counts::default(),
+            |body| Counts {
+                keys: body.properties.keys,
+                entries: body.properties.entries,
+                tombstones: body.properties.tombstones,
+            },
+        )
+    }
+
+    /// At most the sequence of every entry; `None` when the segment is damaged.
+    pub(crate) fn sequence_min(&self) -> Option<Sequence> {
+        self.body
+            .as_ref()
+            .ok()
+            .map(|body| body.properties.sequence_min)
+    }
+
+    /// Whether the filter is about what a new one would be, so that writing it anew gains nothing.
+    pub(crate) fn filter_fits(&self, wanted: Option<FilterSpec>) -> bool {
+        let Ok(body) = &self.body else { return true };
+        match (&body.filter, wanted) {
+            (FilterState::None, None) => true,
+            (FilterState::Ready(filter), Some(FilterSpec::Bloomier(wanted))) => match wanted {
+                BloomierBits::BitsPerKey(bits) => (filter.filter.r_bits() - bits).abs() <= 0.5,
+                BloomierBits::Block | BloomierBits::Slot => true,
+            },
+            (FilterState::Ready(_), Some(FilterSpec::Bloom { .. })) => true,
+            _ => false,
+        }
     }
 
     /// Why lookups go without the filter, if they do.
@@ -305,6 +369,23 @@ impl Segment {
         .map_err(|malformed| self.corrupt(offset, malformed.to_string()))?;
         caches.blocks.insert(key, block.clone());
         Ok(block)
+    }
+}
+
+/// How much a segment holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) keys: u64,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+}
+
+/// A file that cannot be removed now is removed by the next `open`.
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            drop(self.storage.remove(&file_name(self.meta.id)));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ fn memory() -> (Memory, Db) {
 
 fn open(memory: &Memory) -> Db {
     Db::builder("memory")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(memory.clone()))
         .open()
         .unwrap()
@@ -30,7 +31,11 @@ fn put_get_delete_and_reopen_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a/new/store");
     for io in [Io::Pread, Io::Mmap] {
-        let db = Db::builder(&path).io(io).open().unwrap();
+        let db = Db::builder(&path)
+            .compaction(criba::Compaction::Manual)
+            .io(io)
+            .open()
+            .unwrap();
         db.put("a", "1").unwrap();
         db.put("", "the empty key").unwrap();
         db.put("gone", "x").unwrap();
@@ -40,7 +45,11 @@ fn put_get_delete_and_reopen_on_disk() {
         db.put("b", "2").unwrap();
         db.close().unwrap();
 
-        let db = Db::builder(&path).io(io).open().unwrap();
+        let db = Db::builder(&path)
+            .compaction(criba::Compaction::Manual)
+            .io(io)
+            .open()
+            .unwrap();
         assert_eq!(db.get("a").unwrap().unwrap(), "1");
         assert_eq!(db.get("b").unwrap().unwrap(), "2");
         assert_eq!(db.get("").unwrap().unwrap(), "the empty key");
@@ -261,6 +270,7 @@ fn read_only_never_writes_and_unknown_files_stay() {
     let before: Vec<_> = memory.list().unwrap();
     let mutations = memory.mutations();
     let db = Db::builder("memory")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(memory.clone()))
         .access(Access::ReadOnly)
         .open()
@@ -288,7 +298,11 @@ fn read_only_never_writes_and_unknown_files_stay() {
 #[test]
 fn nonsense_options_are_named() {
     let refuse = |builder: criba::Builder| builder.open().unwrap_err().to_string();
-    let builder = || Db::builder("memory").storage(Arc::new(Memory::new()));
+    let builder = || {
+        Db::builder("memory")
+            .compaction(criba::Compaction::Manual)
+            .storage(Arc::new(Memory::new()))
+    };
     assert!(refuse(builder().block_bytes(5000)).contains("4096 or 8192"));
     assert!(refuse(builder().memtable_bytes(1)).contains("memtable_bytes is 1"));
     let policy = FilterPolicy::Bloom { bits_per_key: -1.0 };
@@ -328,13 +342,16 @@ fn stats_and_inspect_agree_with_what_was_written() {
     }
     db.delete("key00000").unwrap();
     db.flush().unwrap();
+    db.delete("key00001").unwrap();
+    db.flush().unwrap();
     let stats = db.stats();
-    let segment = stats.segments().next().unwrap().clone();
+    let segment = stats.segments().last().unwrap().clone();
     assert_eq!(
         (segment.entries, segment.keys, segment.tombstones),
-        (5000, 5000, 1)
+        (4999, 4999, 0)
     );
-    assert_eq!(segment.first_key, "key00000");
+    assert_eq!(stats.runs[0].segments[0].tombstones, 1);
+    assert_eq!(segment.first_key, "key00001");
     assert_eq!(segment.filter.as_ref().unwrap().kind, "bloomier");
     let inspection = db.inspect(segment.id).unwrap();
     assert_eq!(inspection.blocks.len() as u64, segment.blocks);
@@ -344,7 +361,7 @@ fn stats_and_inspect_agree_with_what_was_written() {
             .iter()
             .map(|b| u64::from(b.entries))
             .sum::<u64>(),
-        5000
+        4999
     );
     assert!(
         inspection

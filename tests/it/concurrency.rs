@@ -15,6 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn builder(rig: &Rig) -> Builder {
     Db::builder("concurrency")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(rig.clone()))
         .memtable_bytes(64 << 10)
         .block_bytes(512)
@@ -260,13 +261,15 @@ fn read_both(db: &Db, kind: u32) -> (u64, u64) {
 fn writers_are_slowed_then_stopped_and_memory_is_bounded() {
     within(LIMIT, "a stall", || {
         const WRITERS: u64 = 4;
+        // More for each than all memtables hold.
+        const WRITES: u64 = 400;
         let rig = rig();
         let db = builder(&rig).sealed_memtables_max(3).open().unwrap();
         let gate = hold(&rig, Call::Append, ".seg");
         let write = |thread: u64| {
             let db = db.clone();
             spawn(move || {
-                for n in 0..200_u64 {
+                for n in 0..WRITES {
                     db.put(format!("{thread} {n}"), vec![1; 1000]).unwrap();
                 }
             })
@@ -301,7 +304,7 @@ fn writers_are_slowed_then_stopped_and_memory_is_bounded() {
         for writer in writers {
             writer.join().unwrap();
         }
-        assert_eq!(db.iter().count() as u64, WRITERS * 200);
+        assert_eq!(db.iter().count() as u64, WRITERS * WRITES);
         assert!(db.stats().stalls.stopped_time >= Duration::from_millis(50));
         db.flush().unwrap();
         let memtable = db.stats().memtable;

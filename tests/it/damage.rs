@@ -17,6 +17,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn builder(storage: Arc<dyn Storage>) -> Builder {
     Db::builder("damage")
+        .compaction(criba::Compaction::Manual)
         .storage(storage)
         .block_bytes(512)
         .memtable_bytes(64 << 10)

@@ -245,6 +245,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn open(storage: &(impl Storage + Clone)) -> criba::Result<Db> {
     Db::builder("faults")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(storage.clone()))
         .memtable_bytes(64 << 10)
         .block_bytes(512)
@@ -756,6 +757,7 @@ fn sync_after_a_kill_makes_durable_what_was_recovered() {
     // A reader changes nothing.
     let killed = memory.crash(Survivors::Everything);
     let reader = Db::builder("faults")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(killed.clone()))
         .access(Access::ReadOnly)
         .open()

@@ -111,6 +111,7 @@ fn the_document_tells_how_to_read_them() {
 fn a_new_store_is_as_the_document_says() {
     let memory = Memory::new();
     let db = Db::builder("new")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(memory.clone()))
         .open()
         .unwrap();
@@ -139,6 +140,7 @@ fn golden_stores_are_read_from_disk() {
         }
         let open = |access| {
             Db::builder(dir.path())
+                .compaction(criba::Compaction::Manual)
                 .io(io)
                 .access(access)
                 .open()

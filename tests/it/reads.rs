@@ -15,6 +15,7 @@ fn key(n: u64) -> String {
 /// Even numbers are present, dealt to the runs; odd ones are absent, between the present ones.
 fn store(policy: FilterPolicy, residency: FilterResidency) -> Db {
     let db = Db::builder("reads")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(Memory::new()))
         .filter(policy)
         .filter_residency(residency)

@@ -88,6 +88,7 @@ pub(super) fn files_of(memory: &Memory) -> Files {
 /// Opens the store with small blocks, lets `write` write and closes it in order.
 fn session(memory: &Memory, filter: FilterPolicy, compression: Compression, write: fn(&Db)) {
     let db = Db::builder("golden")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(memory.clone()))
         .block_bytes(512)
         .filter(filter)
@@ -222,6 +223,7 @@ fn content_of_closed() -> Content {
 fn make_killed() -> Files {
     let memory = known_store();
     let db = Db::builder("golden")
+        .compaction(criba::Compaction::Manual)
         .storage(Arc::new(NoSegments(memory.clone())))
         .open()
         .unwrap();

@@ -37,6 +37,7 @@ pub(crate) fn load(
     progress: &mut Progress,
 ) -> Result<Loaded, Failure> {
     let db = Db::builder(path)
+        .compaction(criba::Compaction::Manual)
         .create(Create::Always)
         .io(Io::Pread)
         .filter(policy)

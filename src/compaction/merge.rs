@@ -1,0 +1,114 @@
+//! Carries out a merge: many runs in, one sorted sequence of segments out.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::cursor::{Cursor, Direction};
+use crate::error::{Error, Result};
+use crate::key::Sequence;
+use crate::merge::Merge;
+use crate::segment::Caches;
+use crate::version::{Run, Version};
+
+use super::output::Output;
+use super::retain::Retain;
+
+/// What is merged, and what lies below it.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    /// The segments to merge, as runs, newest first.
+    pub(crate) runs: Vec<Run>,
+    /// All that is older than the inputs and not among them.
+    pub(crate) older: Vec<Run>,
+    /// Sequences that snapshots read at, ascending.
+    pub(crate) snapshots: Vec<Sequence>,
+}
+
+/// How far a merge is. Shared with who watches or cancels it.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) cancelled: AtomicBool,
+    /// Entries taken from the inputs.
+    pub(crate) read_entries: AtomicU64,
+    /// Bytes of keys and values taken from the inputs.
+    pub(crate) read_bytes: AtomicU64,
+}
+
+/// Entries between two looks at the clock and at the cancel flag.
+const STRIDE: u64 = 1024;
+
+impl Inputs {
+    /// The inputs with these segment ids, and all that is older than the place where the output
+    /// goes: `level` and, there, runs older than all inputs.
+    pub(crate) fn of(
+        version: &Version,
+        ids: &[u64],
+        level: u32,
+        snapshots: Vec<Sequence>,
+    ) -> Inputs {
+        let is_input = |id: u64| ids.contains(&id);
+        let mut runs = Vec::new();
+        let mut older = Vec::new();
+        for run in version.runs() {
+            let (inputs, others): (Vec<_>, Vec<_>) = run
+                .segments
+                .iter()
+                .cloned()
+                .partition(|one| is_input(one.meta.id));
+            if !others.is_empty() && run.level >= level {
+                older.push(run.with_segments(others));
+            }
+            if !inputs.is_empty() {
+                runs.push(run.with_segments(inputs));
+            }
+        }
+        Inputs {
+            runs,
+            older,
+            snapshots,
+        }
+    }
+}
+
+/// Merges the inputs into `output`; `pace` is called now and then with the bytes written so far
+/// and may wait.
+///
+/// # Errors
+///
+/// [`Error::Cancelled`] when the merge was cancelled, and what reading and writing give. The
+/// caller removes the output then.
+pub(crate) fn merge(
+    inputs: &Inputs,
+    caches: &Arc<Caches>,
+    output: &mut Output<'_>,
+    progress: &Progress,
+    pace: &dyn Fn(u64),
+) -> Result<()> {
+    let cursors = inputs.runs.iter().map(|run| {
+        Box::new(run.walk(caches, Direction::Forward, Bound::Unbounded)) as Box<dyn Cursor>
+    });
+    let mut merged = Merge::new(cursors.collect(), Direction::Forward);
+    let mut retain = Retain::new(inputs.snapshots.clone());
+    let mut read: u64 = 0;
+    while let Some(item) = merged.next()? {
+        read += 1;
+        let bytes = (item.key.len() + item.value.len()) as u64;
+        progress.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if read.is_multiple_of(STRIDE) {
+            progress.read_entries.fetch_add(STRIDE, Ordering::Relaxed);
+            if progress.cancelled.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            pace(output.bytes());
+        }
+        let is_oldest = |key: &[u8]| inputs.older.iter().all(|run| run.find(key).is_none());
+        if retain.keeps(&item, is_oldest) {
+            output.add(&item)?;
+        }
+    }
+    progress
+        .read_entries
+        .fetch_add(read % STRIDE, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The segments that a flush or a merge writes.
+
+use std::sync::Arc;
+
+use crate::cursor::Item;
+use crate::error::{Error, Result};
+use crate::format::block::Entry;
+use crate::segment::{self, Finished, Writer, WriterOptions};
+use crate::storage::Storage;
+
+/// Gives out numbers for new files, and takes back those of files that were removed again.
+pub(crate) trait FileNumbers {
+    fn allocate(&self) -> Result<u64>;
+    fn give_back(&self, id: u64);
+}
+
+/// How segments are written and where they go.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputOptions {
+    pub(crate) writer: WriterOptions,
+    /// A segment that has reached this size is ended at the next key.
+    pub(crate) segment_bytes: u64,
+    pub(crate) level: u32,
+    /// The run of the segments; `None` for a run of its own, newer than all there are.
+    pub(crate) run: Option<u64>,
+}
+
+/// Segments under way. Nothing of it is live before the caller installs it.
+pub(crate) struct Output<'a> {
+    storage: &'a Arc<dyn Storage>,
+    numbers: &'a dyn FileNumbers,
+    options: OutputOptions,
+    writer: Option<Writer>,
+    ids: Vec<u64>,
+    finished: Vec<Finished>,
+    last_key: Option<crate::slice::Slice>,
+    written_bytes: u64,
+}
+
+impl<'a> Output<'a> {
+    pub(crate) fn new(
+        storage: &'a Arc<dyn Storage>,
+        numbers: &'a dyn FileNumbers,
+        options: OutputOptions,
+    ) -> Output<'a> {
+        Output {
+            storage,
+            numbers,
+            options,
+            writer: None,
+            ids: Vec::new(),
+            finished: Vec::new(),
+            last_key: None,
+            written_bytes: 0,
+        }
+    }
+
+    /// Adds the next entry, in the order of [`crate::key::compare`].
+    pub(crate) fn add(&mut self, item: &Item) -> Result<()> {
+        let full = |writer: &Writer| writer.is_full(self.options.segment_bytes);
+        // All versions of a key stay in one segment.
+        if self.writer.as_ref().is_some_and(full) && self.last_key.as_ref() != Some(&item.key) {
+            self.finish_segment()?;
+        }
+        self.last_key = Some(item.key.clone());
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let writer = self.create()?;
+                self.writer.insert(writer)
+            }
+        };
+        writer.add(&Entry {
+            key: &item.key,
+            sequence: item.sequence,
+            kind: item.kind,
+            value: &item.value,
+        })
+    }
+
+    fn create(&mut self) -> Result<Writer> {
+        let id = self.numbers.allocate()?;
+        self.options.run.get_or_insert(id);
+        self.ids.push(id);
+        let mut options = self.options.writer.clone();
+        // Every filter is salted with the store's secret, so that what is known of one filter
+        // says nothing of another.
+        options.filter_salt = options.hash_seed.wrapping_mul(id | 1).rotate_left(29) ^ id;
+        Writer::create(self.storage, id, options)
+    }
+
+    fn finish_segment(&mut self) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            let run = self.options.run.unwrap_or_default();
+            let finished = writer.finish(self.options.level, run)?;
+            self.written_bytes += finished.meta.file_len;
+            self.finished.push(finished);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the segments so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.written_bytes + self.writer.as_ref().map_or(0, Writer::data_bytes)
+    }
+
+    /// Ends the last segment and makes the names of all durable. None if nothing was added.
+    pub(crate) fn finish(&mut self) -> Result<Vec<Finished>> {
+        self.finish_segment()?;
+        self.storage
+            .sync_dir()
+            .map_err(|error| Error::io(self.storage.path_of(""), error))?;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    /// Removes what was written, after a failure; file numbers are given back: while the disk is
+    /// full there may be many attempts, and no room to reserve more numbers. Returns what could
+    /// not be removed; the next `open` will.
+    pub(crate) fn remove(&mut self) -> Vec<String> {
+        self.writer = None;
+        self.finished.clear();
+        let mut left = Vec::new();
+        while let Some(id) = self.ids.pop() {
+            let name = segment::file_name(id);
+            match self.storage.remove(&name) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    left.push(format!("{name} is not needed and stays for now: {error}"));
+                }
+                _ => self.numbers.give_back(id),
+            }
+        }
+        left
+    }
+}

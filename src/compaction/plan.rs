@@ -1,0 +1,349 @@
+//! Which segments to merge next: a pure function of what there is and what is wanted.
+//!
+//! Sources: Dayan and Idreos, "Dostoevsky: Better space-time trade-offs for LSM-tree based
+//! key-value stores via adaptive removal of superfluous merging" (2018), for tiering and lazy
+//! leveling; the level targets that follow the size of the last level are those of RocksDB's
+//! dynamic level sizes, which bound the space of obsolete entries by 1 / (ratio - 1).
+//!
+//! Invariants that every plan keeps:
+//! 1. What is merged down is older than all that stays above it, and newer than all below.
+//! 2. The inputs of one level that overlap in key range are merged together or not at all.
+
+use crate::options::{Strategy, TreeShape};
+
+/// A segment, as far as planning looks at it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SegmentFacts {
+    pub(crate) id: u64,
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) first_key: Vec<u8>,
+    pub(crate) last_key: Vec<u8>,
+    /// An unfinished compaction has it as input.
+    pub(crate) busy: bool,
+}
+
+/// A run, newest first as in the version.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RunFacts {
+    pub(crate) level: u32,
+    pub(crate) number: u64,
+    pub(crate) segments: Vec<SegmentFacts>,
+}
+
+/// Where the output of a plan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// A run of its own, newer than all of its level.
+    NewRun,
+    /// Into this run, whose overlapping segments are among the inputs.
+    Join(u64),
+}
+
+/// What to do next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Plan {
+    /// Merge these segments into this level.
+    Merge {
+        inputs: Vec<u64>,
+        level: u32,
+        target: Target,
+    },
+    /// Give these segments another level; nothing is rewritten.
+    Move {
+        segments: Vec<u64>,
+        level: u32,
+        target: Target,
+    },
+    /// Remove these segments and what is in them.
+    Drop { segments: Vec<u64> },
+}
+
+impl RunFacts {
+    fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.segments.iter().any(|segment| segment.busy)
+    }
+
+    fn overlapping<'a>(
+        &'a self,
+        (first, last): (&'a [u8], &'a [u8]),
+    ) -> impl Iterator<Item = &'a SegmentFacts> {
+        self.segments
+            .iter()
+            .filter(move |one| *one.first_key <= *last && *first <= *one.last_key)
+    }
+}
+
+/// What should be done next with these runs, newest first; `None` when the tree is in shape.
+pub(crate) fn plan(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
+    match shape.strategy {
+        Strategy::Leveled => leveled(runs, shape),
+        Strategy::Tiered => tiered(runs, shape, false),
+        Strategy::LazyLeveled => tiered(runs, shape, true),
+        Strategy::Fifo { bytes } => fifo(runs, bytes),
+    }
+}
+
+/// How far the tree is out of shape: bytes that must be merged until it is in shape again,
+/// counted once for the level they leave.
+pub(crate) fn debt_bytes(runs: &[RunFacts], shape: &TreeShape) -> u64 {
+    match shape.strategy {
+        Strategy::Fifo { .. } => 0,
+        Strategy::Tiered | Strategy::LazyLeveled => {
+            let too_many = |level: u32| {
+                let runs: Vec<_> = runs.iter().filter(|run| run.level == level).collect();
+                if runs.len() > shape.ratio as usize {
+                    runs.iter().map(|run| run.bytes()).sum()
+                } else {
+                    0
+                }
+            };
+            (0..=last_level(runs)).map(too_many).sum()
+        }
+        Strategy::Leveled => {
+            let flushed: u64 = of_level(runs, 0).map(RunFacts::bytes).sum();
+            let waiting = of_level(runs, 0).count() > shape.level0_runs as usize;
+            let targets = level_targets(runs, shape);
+            let above = (1..).zip(&targets).map(|(level, target)| {
+                of_level(runs, level)
+                    .map(RunFacts::bytes)
+                    .sum::<u64>()
+                    .saturating_sub(*target)
+            });
+            above.sum::<u64>() + if waiting { flushed } else { 0 }
+        }
+    }
+}
+
+fn of_level(runs: &[RunFacts], level: u32) -> impl Iterator<Item = &RunFacts> {
+    runs.iter().filter(move |run| run.level == level)
+}
+
+fn last_level(runs: &[RunFacts]) -> u32 {
+    runs.iter().map(|run| run.level).max().unwrap_or(0)
+}
+
+fn key_range<'a>(
+    segments: impl Iterator<Item = &'a SegmentFacts> + Clone,
+) -> Option<(&'a [u8], &'a [u8])> {
+    let first = segments.clone().map(|segment| &*segment.first_key).min()?;
+    let last = segments.map(|segment| &*segment.last_key).max()?;
+    Some((first, last))
+}
+
+/// Target bytes of levels 1, 2, ...: the last level is as large as it is, each level above is
+/// smaller by the ratio, and none but the last is below the base.
+fn level_targets(runs: &[RunFacts], shape: &TreeShape) -> Vec<u64> {
+    let levels = last_level(runs).max(1);
+    let size = |level| of_level(runs, level).map(RunFacts::bytes).sum::<u64>();
+    let ratio = u64::from(shape.ratio);
+    // The last level may grow to this; then a new last level begins.
+    let mut limit = shape.base_bytes;
+    for _ in 1..levels {
+        limit = limit.saturating_mul(ratio);
+    }
+    let mut targets = vec![limit];
+    let mut target = size(levels).max(shape.base_bytes);
+    for _ in 1..levels {
+        target = (target / ratio).max(shape.base_bytes / ratio);
+        targets.push(target);
+    }
+    targets.reverse();
+    targets
+}
+
+fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
+    if let Some(plan) = runs_where_one_belongs(runs) {
+        return Some(plan);
+    }
+    let targets = level_targets(runs, shape);
+    // The level that is most out of shape comes first; level 0 counts runs.
+    let level0 = of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs);
+    let mut worst = (level0, 0);
+    for (level, target) in (1..).zip(&targets) {
+        let bytes: u64 = of_level(runs, level).map(RunFacts::bytes).sum();
+        let score = bytes as f64 / (*target).max(1) as f64;
+        if score > worst.0 && score > 1.0 {
+            worst = (score, level);
+        }
+    }
+    let (score, level) = worst;
+    let plan = if level == 0 && score >= 1.0 {
+        level0_down(runs)
+    } else {
+        None
+    };
+    plan.or_else(|| {
+        let too_large = |level: u32| {
+            let bytes: u64 = of_level(runs, level).map(RunFacts::bytes).sum();
+            targets
+                .get(level as usize - 1)
+                .is_some_and(|target| bytes > *target)
+        };
+        (1..=last_level(runs))
+            .rev()
+            .filter(|level| too_large(*level))
+            .find_map(|level| one_down(runs, level))
+    })
+    .or_else(|| sparse(runs))
+}
+
+/// After a change of strategy a level below the first may have several runs: merge them.
+fn runs_where_one_belongs(runs: &[RunFacts]) -> Option<Plan> {
+    (1..=last_level(runs)).rev().find_map(|level| {
+        let all: Vec<&RunFacts> = of_level(runs, level).collect();
+        (all.len() > 1 && !all.iter().any(|run| run.is_busy())).then(|| Plan::Merge {
+            inputs: ids(all.iter().flat_map(|run| &run.segments)),
+            level,
+            target: Target::NewRun,
+        })
+    })
+}
+
+fn ids<'a>(segments: impl Iterator<Item = &'a SegmentFacts>) -> Vec<u64> {
+    segments.map(|segment| segment.id).collect()
+}
+
+/// All runs of level 0, with what they overlap in level 1.
+fn level0_down(runs: &[RunFacts]) -> Option<Plan> {
+    let upper: Vec<&SegmentFacts> = of_level(runs, 0).flat_map(|run| &run.segments).collect();
+    let range = key_range(upper.iter().copied())?;
+    down(&upper, of_level(runs, 1).next(), range, 1)
+}
+
+/// Merges or moves segments of one level to the next.
+fn down(
+    upper: &[&SegmentFacts],
+    below: Option<&RunFacts>,
+    range: (&[u8], &[u8]),
+    level: u32,
+) -> Option<Plan> {
+    let lower: Vec<&SegmentFacts> = below
+        .map(|run| run.overlapping(range).collect())
+        .unwrap_or_default();
+    if upper.iter().chain(&lower).any(|segment| segment.busy) {
+        return None;
+    }
+    let target = below.map_or(Target::NewRun, |run| Target::Join(run.number));
+    let segments = ids(upper.iter().copied());
+    let disjoint = upper
+        .windows(2)
+        .all(|pair| pair[0].last_key < pair[1].first_key);
+    // Tombstones that move to the last level would stay there for ever.
+    if lower.is_empty() && disjoint {
+        return Some(Plan::Move {
+            segments,
+            level,
+            target,
+        });
+    }
+    let inputs = segments.into_iter().chain(ids(lower.into_iter())).collect();
+    Some(Plan::Merge {
+        inputs,
+        level,
+        target,
+    })
+}
+
+/// The segment of a level whose merge rewrites least of the next level for what it moves.
+fn one_down(runs: &[RunFacts], level: u32) -> Option<Plan> {
+    let run = of_level(runs, level).next()?;
+    let below = of_level(runs, level + 1).next();
+    let cost = |segment: &SegmentFacts| {
+        let range = (&*segment.first_key, &*segment.last_key);
+        let below: u64 = below.map_or(0, |run| run.overlapping(range).map(|one| one.bytes).sum());
+        // Tombstones are worth moving down: they take what they hide with them.
+        let worth = segment.bytes + segment.bytes * segment.tombstones / segment.entries.max(1);
+        below as f64 / worth.max(1) as f64
+    };
+    let free = run.segments.iter().filter(|segment| {
+        let range = (&*segment.first_key, &*segment.last_key);
+        let blocked = below.is_some_and(|run| run.overlapping(range).any(|one| one.busy));
+        !segment.busy && !blocked
+    });
+    let chosen = free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
+    down(
+        &[chosen],
+        below,
+        (&chosen.first_key, &chosen.last_key),
+        level + 1,
+    )
+}
+
+/// Part of a segment's entries that must be tombstones for it to be merged for their sake.
+const SPARSE: u64 = 2;
+
+/// A segment that is mostly tombstones is merged down although its level is in shape: reads that
+/// pass over it cost as much as its entries are many.
+fn sparse(runs: &[RunFacts]) -> Option<Plan> {
+    let last = last_level(runs);
+    (1..last).find_map(|level| {
+        let run = of_level(runs, level).next()?;
+        let mostly = |segment: &&SegmentFacts| {
+            !segment.busy && segment.tombstones * SPARSE > segment.entries
+        };
+        let segment = run.segments.iter().find(mostly)?;
+        let range = (&*segment.first_key, &*segment.last_key);
+        down(
+            &[segment],
+            of_level(runs, level + 1).next(),
+            range,
+            level + 1,
+        )
+    })
+}
+
+/// Level by level, from the top: as many runs as the ratio become one run of the next level;
+/// lazily leveled, the last level has one run, into which all that arrives is merged.
+fn tiered(runs: &[RunFacts], shape: &TreeShape, lazy: bool) -> Option<Plan> {
+    let last = last_level(runs);
+    let capacity = |level: u32| {
+        let ratio = u64::from(shape.ratio);
+        (0..level).fold(shape.base_bytes, |bytes, _| bytes.saturating_mul(ratio))
+    };
+    for level in 0..=last {
+        let all: Vec<&RunFacts> = of_level(runs, level).collect();
+        let is_last = level == last;
+        let most = if lazy && is_last && level > 0 {
+            2
+        } else {
+            shape.ratio as usize
+        };
+        if all.len() < most || all.iter().any(|run| run.is_busy()) {
+            continue;
+        }
+        let bytes: u64 = all.iter().map(|run| run.bytes()).sum();
+        let inputs = ids(all.iter().flat_map(|run| &run.segments));
+        // The one run of the last level stays there until it has outgrown it.
+        let stays = lazy && is_last && level > 0 && bytes <= capacity(level);
+        let level = if stays { level } else { level + 1 };
+        return Some(Plan::Merge {
+            inputs,
+            level,
+            target: Target::NewRun,
+        });
+    }
+    None
+}
+
+/// Removes the oldest runs while all together are larger than allowed.
+fn fifo(runs: &[RunFacts], limit: u64) -> Option<Plan> {
+    let mut total: u64 = runs.iter().map(RunFacts::bytes).sum();
+    let mut segments = Vec::new();
+    for run in runs.iter().rev() {
+        if total <= limit || run.is_busy() {
+            break;
+        }
+        total -= run.bytes();
+        segments.extend(ids(run.segments.iter()));
+    }
+    (!segments.is_empty()).then_some(Plan::Drop { segments })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! Given these segments, this plan.
+
+use super::*;
+
+const MB: u64 = 1 << 20;
+
+/// A segment from `first` to `last`, of so many megabytes.
+fn segment(id: u64, range: &str, megabytes: u64) -> SegmentFacts {
+    let (first, last) = range.split_once('-').unwrap();
+    SegmentFacts {
+        id,
+        bytes: megabytes * MB,
+        entries: megabytes * 1000,
+        tombstones: 0,
+        first_key: first.into(),
+        last_key: last.into(),
+        busy: false,
+    }
+}
+
+fn run(level: u32, number: u64, segments: &[SegmentFacts]) -> RunFacts {
+    RunFacts {
+        level,
+        number,
+        segments: segments.to_vec(),
+    }
+}
+
+fn shape(strategy: Strategy) -> TreeShape {
+    TreeShape {
+        strategy,
+        ratio: 4,
+        level0_runs: 2,
+        base_bytes: 10 * MB,
+    }
+}
+
+fn merge(inputs: &[u64], level: u32, target: Target) -> Option<Plan> {
+    Some(Plan::Merge {
+        inputs: inputs.to_vec(),
+        level,
+        target,
+    })
+}
+
+#[test]
+fn nothing_to_do_in_an_empty_or_fitting_tree() {
+    for strategy in [
+        Strategy::Leveled,
+        Strategy::Tiered,
+        Strategy::LazyLeveled,
+        Strategy::Fifo { bytes: 100 * MB },
+    ] {
+        assert_eq!(plan(&[], &shape(strategy)), None);
+        let runs = [run(0, 1, &[segment(1, "a-z", 3)])];
+        assert_eq!(plan(&runs, &shape(strategy)), None, "{strategy:?}");
+    }
+}
+
+#[test]
+fn leveled_takes_all_flushed_runs_down_with_what_they_overlap() {
+    let level1 = run(
+        1,
+        9,
+        &[
+            segment(1, "a-c", 3),
+            segment(2, "d-f", 3),
+            segment(3, "x-z", 3),
+        ],
+    );
+    let runs = [
+        run(0, 12, &[segment(12, "b-e", 3)]),
+        run(0, 11, &[segment(11, "e-g", 3)]),
+        level1,
+    ];
+    let expected = merge(&[12, 11, 1, 2], 1, Target::Join(9));
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
+}
+
+#[test]
+fn leveled_does_not_touch_what_is_busy() {
+    let mut busy = segment(1, "a-c", 3);
+    busy.busy = true;
+    let runs = [
+        run(0, 12, &[segment(12, "b-e", 3)]),
+        run(0, 11, &[segment(11, "e-g", 3)]),
+        run(1, 9, &[busy]),
+    ];
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), None);
+}
+
+#[test]
+fn leveled_moves_down_what_overlaps_least() {
+    let runs = [
+        run(
+            1,
+            8,
+            &[
+                segment(1, "a-c", 4),
+                segment(2, "d-f", 4),
+                segment(3, "g-i", 4),
+            ],
+        ),
+        run(
+            2,
+            9,
+            &[
+                segment(4, "a-b", 9),
+                segment(5, "c-d", 9),
+                segment(6, "e-h", 9),
+                segment(7, "i-z", 9),
+            ],
+        ),
+    ];
+    // Level 1 may have a quarter of level 2, 9 MB; it has 12. Segment 2 overlaps 5 and 6, 3
+    // overlaps 6 and 7, 1 overlaps 4 and 5: all alike, the first wins.
+    assert_eq!(
+        plan(&runs, &shape(Strategy::Leveled)),
+        merge(&[1, 4, 5], 2, Target::Join(9))
+    );
+}
+
+#[test]
+fn leveled_moves_without_rewriting_when_nothing_overlaps() {
+    let runs = [
+        run(0, 12, &[segment(12, "m-n", 3)]),
+        run(0, 11, &[segment(11, "g-h", 3)]),
+        run(1, 9, &[segment(1, "a-c", 3)]),
+    ];
+    // Newest first they are not in key order: a merge. In key order they just move.
+    let sorted = [
+        run(0, 12, &[segment(12, "g-h", 3)]),
+        run(0, 11, &[segment(11, "m-n", 3)]),
+        run(1, 9, &[segment(1, "a-c", 3)]),
+    ];
+    assert_eq!(
+        plan(&runs, &shape(Strategy::Leveled)),
+        merge(&[12, 11], 1, Target::Join(9))
+    );
+    let expected = Plan::Move {
+        segments: vec![12, 11],
+        level: 1,
+        target: Target::Join(9),
+    };
+    assert_eq!(plan(&sorted, &shape(Strategy::Leveled)), Some(expected));
+}
+
+#[test]
+fn leveled_begins_a_new_last_level_when_the_last_is_full() {
+    let runs = [run(1, 9, &[segment(1, "a-c", 6), segment(2, "d-f", 6)])];
+    let expected = Plan::Move {
+        segments: vec![1],
+        level: 2,
+        target: Target::NewRun,
+    };
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), Some(expected));
+}
+
+#[test]
+fn leveled_merges_down_what_is_mostly_tombstones() {
+    let mut dead = segment(1, "a-c", 1);
+    dead.tombstones = 900;
+    let runs = [run(1, 8, &[dead]), run(2, 9, &[segment(2, "a-z", 30)])];
+    assert_eq!(
+        plan(&runs, &shape(Strategy::Leveled)),
+        merge(&[1, 2], 2, Target::Join(9))
+    );
+}
+
+#[test]
+fn a_change_to_leveled_merges_the_runs_of_a_level_first() {
+    let runs = [
+        run(0, 30, &[segment(30, "a-z", 1)]),
+        run(1, 21, &[segment(21, "a-z", 5)]),
+        run(1, 20, &[segment(20, "a-z", 5)]),
+    ];
+    assert_eq!(
+        plan(&runs, &shape(Strategy::Leveled)),
+        merge(&[21, 20], 1, Target::NewRun)
+    );
+}
+
+#[test]
+fn tiered_merges_a_full_level_into_one_run_below() {
+    let flushed: Vec<RunFacts> = (11..15)
+        .rev()
+        .map(|id| run(0, id, &[segment(id, "a-z", 3)]))
+        .collect();
+    let mut runs = flushed.clone();
+    runs.push(run(1, 5, &[segment(5, "a-z", 12)]));
+    let expected = merge(&[14, 13, 12, 11], 1, Target::NewRun);
+    assert_eq!(plan(&runs, &shape(Strategy::Tiered)), expected);
+    assert_eq!(plan(&flushed[1..], &shape(Strategy::Tiered)), None);
+}
+
+#[test]
+fn lazy_leveling_keeps_one_run_at_the_bottom() {
+    let lazy = shape(Strategy::LazyLeveled);
+    // An arrival beside the bottom run is merged with it, and stays while there is room.
+    let runs = [
+        run(1, 7, &[segment(7, "a-z", 12)]),
+        run(1, 5, &[segment(5, "a-z", 12)]),
+    ];
+    assert_eq!(plan(&runs, &lazy), merge(&[7, 5], 1, Target::NewRun));
+    // Outgrown, it becomes the next level.
+    let runs = [
+        run(1, 7, &[segment(7, "a-z", 12)]),
+        run(1, 5, &[segment(5, "a-z", 40)]),
+    ];
+    assert_eq!(plan(&runs, &lazy), merge(&[7, 5], 2, Target::NewRun));
+    // Levels above the bottom have several runs.
+    let runs = [
+        run(1, 7, &[segment(7, "a-z", 12)]),
+        run(1, 5, &[segment(5, "a-z", 12)]),
+        run(2, 3, &[segment(3, "a-z", 90)]),
+    ];
+    assert_eq!(plan(&runs, &lazy), None);
+}
+
+#[test]
+fn fifo_drops_the_oldest() {
+    let runs: Vec<RunFacts> = (1..=5)
+        .rev()
+        .map(|id| run(0, id, &[segment(id, "a-z", 3)]))
+        .collect();
+    let fifo = |bytes| plan(&runs, &shape(Strategy::Fifo { bytes }));
+    assert_eq!(fifo(15 * MB), None);
+    assert_eq!(
+        fifo(10 * MB),
+        Some(Plan::Drop {
+            segments: vec![1, 2]
+        })
+    );
+}
+
+/// Whatever the tree, planning and carrying out ends, and ends in shape.
+#[test]
+fn every_tree_comes_to_rest() {
+    for strategy in [Strategy::Leveled, Strategy::Tiered, Strategy::LazyLeveled] {
+        let shape = shape(strategy);
+        let mut runs: Vec<RunFacts> = Vec::new();
+        let mut next = 1;
+        for flush in 0..200_u64 {
+            let start = (flush * 37) % 90;
+            let range = format!("{start:02}-{:02}", start + 9);
+            runs.insert(0, run(0, next, &[segment(next, &range, 3)]));
+            next += 1;
+            let mut steps = 0;
+            while let Some(plan) = plan(&runs, &shape) {
+                carry_out(&mut runs, plan, &mut next);
+                steps += 1;
+                assert!(steps < 200, "{strategy:?} does not come to rest: {runs:?}");
+            }
+            assert_eq!(debt_bytes(&runs, &shape), 0, "{strategy:?}");
+        }
+        let deepest = last_level(&runs);
+        assert!((1..=5).contains(&deepest), "{strategy:?}: {deepest}");
+    }
+}
+
+/// A merge without a store: outputs are cut where they exceed 4 MB.
+fn carry_out(runs: &mut Vec<RunFacts>, plan: Plan, next: &mut u64) {
+    let (ids, level, target) = match plan {
+        Plan::Merge {
+            inputs,
+            level,
+            target,
+        } => (inputs, level, target),
+        Plan::Move {
+            segments,
+            level,
+            target,
+        } => (segments, level, target),
+        Plan::Drop { segments } => (segments, u32::MAX, Target::NewRun),
+    };
+    let mut taken = Vec::new();
+    for run in runs.iter_mut() {
+        let (gone, stays) = run
+            .segments
+            .drain(..)
+            .partition(|one| ids.contains(&one.id));
+        run.segments = stays;
+        let mut gone: Vec<SegmentFacts> = gone;
+        taken.append(&mut gone);
+    }
+    runs.retain(|run| !run.segments.is_empty());
+    if level == u32::MAX {
+        return;
+    }
+    // The union of ranges, each as one output.
+    taken.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+    let mut outputs: Vec<SegmentFacts> = Vec::new();
+    for one in taken {
+        match outputs.last_mut() {
+            Some(last) if one.first_key <= last.last_key => {
+                last.last_key = last.last_key.clone().max(one.last_key);
+                last.bytes += one.bytes / 2;
+            }
+            _ => outputs.push(one),
+        }
+    }
+    for output in &mut outputs {
+        output.id = *next;
+        *next += 1;
+    }
+    match target {
+        Target::Join(number) if runs.iter().any(|run| run.number == number) => {
+            let run = runs.iter_mut().find(|run| run.number == number).unwrap();
+            run.segments.append(&mut outputs);
+            run.segments.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+        }
+        Target::Join(number) => runs.push(run(level, number, &outputs)),
+        Target::NewRun => runs.push(run(level, *next, &outputs)),
+    }
+    runs.sort_by_key(|run| (run.level, u64::MAX - run.number));
+    for run in runs.iter() {
+        let disjoint = |pair: &[SegmentFacts]| pair[0].last_key < pair[1].first_key;
+        assert!(run.segments.windows(2).all(disjoint), "{run:?}");
+    }
+}
