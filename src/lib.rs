@@ -20,6 +20,9 @@ mod key;
 // Approximate sets and static maps: hashes in, words out.
 pub mod filter;
 
+// How many distinct keys there are, from their hashes.
+mod sketch;
+
 // Bytes on disk, both ways: pure functions over slices.
 mod format;
 
@@ -58,7 +61,7 @@ pub use db::stats::{
     CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,
     RunStats, StallStats, Stats, TornTail,
 };
-pub use db::{Batch, Builder, CompactionJob, Db, Iter, Snapshot};
+pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Snapshot};
 pub use error::{Corruption, Error, Result};
 pub use filter::BloomierBits;
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
 use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
-pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta};
+pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta, Traffic};
 use crate::storage::{AppendFile, ReadCause, Storage};
 
 /// The file that names the live manifest.
@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) floor: Option<JournalFloor>,
     pub(crate) next_file: u64,
     pub(crate) reserved_end: u64,
+    /// Lookups in live segments, as far as they were written down.
+    pub(crate) traffic: BTreeMap<u64, Traffic>,
 }
 
 impl State {
@@ -59,6 +61,7 @@ impl State {
             if self.segments.remove(id).is_none() {
                 return Err(format!("an edit removes segment {id}, which is not there"));
             }
+            self.traffic.remove(id);
         }
         for segment in &edit.added {
             if self.segments.insert(segment.id, segment.clone()).is_some() {
@@ -67,6 +70,14 @@ impl State {
                     segment.id
                 ));
             }
+        }
+        for (id, traffic) in &edit.traffic {
+            if !self.segments.contains_key(id) {
+                return Err(format!(
+                    "an edit counts lookups in segment {id}, which is not there"
+                ));
+            }
+            self.traffic.insert(*id, *traffic);
         }
         self.floor = edit.floor.or(self.floor);
         self.next_file = edit.next_file;
@@ -81,6 +92,7 @@ impl State {
             floor: self.floor,
             next_file: self.next_file,
             reserved_end: self.reserved_end,
+            traffic: self.traffic.iter().map(|(id, one)| (*id, *one)).collect(),
         }
     }
 }

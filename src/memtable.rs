@@ -20,6 +20,7 @@ use crossbeam_skiplist::SkipMap;
 use crate::cursor::{Cursor, Direction, Item};
 use crate::filter::{KeyHash, MemoryBloom};
 use crate::key::{self, Kind, Sequence};
+use crate::sketch::{AtomicSketch, Sketch};
 use crate::slice::Slice;
 
 /// Memory charged for an entry beside its key and value: node, handles, sequence. Measured on
@@ -32,12 +33,20 @@ const FILTER_BITS_PER_KEY: f64 = 12.0;
 /// Entries copied out of the list at a time while walking: one search serves this many.
 const CHUNK: usize = 32;
 
+type SkipEntry<'a> = crossbeam_skiplist::map::Entry<'a, EntryKey, EntryValue>;
+
 #[derive(Debug)]
 pub(crate) struct Memtable {
     entries: SkipMap<EntryKey, EntryValue>,
     filter: MemoryBloom,
     bytes: AtomicU64,
     count: AtomicU64,
+    /// Distinct keys, and those of them whose newest entry is a tombstone.
+    keys: AtomicU64,
+    deleted_keys: AtomicU64,
+    /// Keys that were ever given a value here, and keys that were ever deleted.
+    values: AtomicSketch,
+    deletions: AtomicSketch,
     /// Least sequence of any entry.
     sequence_min: AtomicU64,
 }
@@ -128,6 +137,10 @@ impl Memtable {
             filter: MemoryBloom::new(expected, FILTER_BITS_PER_KEY),
             bytes: AtomicU64::new(0),
             count: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            deleted_keys: AtomicU64::new(0),
+            values: AtomicSketch::default(),
+            deletions: AtomicSketch::default(),
             sequence_min: AtomicU64::new(u64::MAX),
         }
     }
@@ -143,10 +156,37 @@ impl Memtable {
         let bytes = key.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD_BYTES;
         self.sequence_min.fetch_min(sequence.0, Memory::Relaxed);
         self.filter.insert(hash);
-        self.entries
+        let entry = self
+            .entries
             .insert(EntryKey { key, sequence }, EntryValue { kind, value });
+        self.count_key(&entry, hash);
         self.bytes.fetch_add(bytes, Memory::Relaxed);
         self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// Counts the key of a new entry, which is the newest of its key: the version before, if there
+    /// is one, stands right behind.
+    fn count_key(&self, entry: &SkipEntry<'_>, hash: KeyHash) {
+        let is_deletion = entry.value().kind == Kind::Tombstone;
+        if is_deletion {
+            self.deletions.insert(hash);
+        } else {
+            self.values.insert(hash);
+        }
+        let key = &entry.key().key;
+        let before = entry.next().filter(|before| before.key().key == *key);
+        let was_deleted = match before {
+            Some(before) => before.value().kind == Kind::Tombstone,
+            None => {
+                self.keys.fetch_add(1, Memory::Relaxed);
+                false
+            }
+        };
+        if is_deletion && !was_deleted {
+            self.deleted_keys.fetch_add(1, Memory::Relaxed);
+        } else if was_deleted && !is_deletion {
+            self.deleted_keys.fetch_sub(1, Memory::Relaxed);
+        }
     }
 
     /// The newest entry of `key` that is at most `sequence`.
@@ -175,6 +215,61 @@ impl Memtable {
 
     pub(crate) fn entry_count(&self) -> u64 {
         self.count.load(Memory::Relaxed)
+    }
+
+    /// Distinct keys.
+    pub(crate) fn key_count(&self) -> u64 {
+        self.keys.load(Memory::Relaxed)
+    }
+
+    /// Keys whose newest entry is a value.
+    pub(crate) fn value_count(&self) -> u64 {
+        let deleted = self.deleted_keys.load(Memory::Relaxed);
+        self.key_count().saturating_sub(deleted)
+    }
+
+    /// Sketches of the keys that were ever given a value here, and of those ever deleted.
+    pub(crate) fn sketches(&self) -> (Sketch, Sketch) {
+        (self.values.load(), self.deletions.load())
+    }
+
+    /// The first and the last key.
+    pub(crate) fn key_range(&self) -> Option<(Slice, Slice)> {
+        let key = |entry: SkipEntry<'_>| entry.key().key.clone();
+        let first = self.entries.front().map(key)?;
+        Some((first, self.entries.back().map(key)?))
+    }
+
+    /// Keys within the bounds, and those of them whose newest entry is a value, counted in
+    /// O(entries there).
+    pub(crate) fn counts_in(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> (u64, u64) {
+        let target = match lower {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some((&**key, Sequence(u64::MAX))),
+            Bound::Excluded(key) => Some((&**key, Sequence(0))),
+        };
+        let from = match &target {
+            None => Bound::Unbounded,
+            Some(target) => Bound::Included(target as &dyn Ordered),
+        };
+        let is_within = |key: &Slice| match upper {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => **key <= **upper,
+            Bound::Excluded(upper) => **key < **upper,
+        };
+        let rest = self
+            .entries
+            .range::<dyn Ordered, _>((from, Bound::Unbounded));
+        let (mut keys, mut values, mut last) = (0, 0, None);
+        for entry in rest.take_while(|entry| is_within(&entry.key().key)) {
+            let key = &entry.key().key;
+            if last.as_ref() != Some(key) {
+                keys += 1;
+                values += u64::from(entry.value().kind == Kind::Value);
+                last = Some(key.clone());
+            }
+        }
+        (keys, values)
     }
 
     /// At most the sequence of every entry.
@@ -269,7 +364,7 @@ impl Walk {
     }
 }
 
-fn item(entry: &crossbeam_skiplist::map::Entry<'_, EntryKey, EntryValue>) -> Item {
+fn item(entry: &SkipEntry<'_>) -> Item {
     Item {
         key: entry.key().key.clone(),
         sequence: entry.key().sequence,
@@ -330,6 +425,33 @@ mod tests {
         assert_eq!(get(&table, "", 9).unwrap(), "empty");
         assert_eq!(get(&table, "c", 9), None);
         assert!(table.bytes() > 4 * ENTRY_OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn keys_are_counted_by_their_newest_entry() {
+        let table = Memtable::new(1 << 16);
+        let add = |key: &'static str, sequence, kind| {
+            let hash = hash_key(1, key.as_bytes());
+            let value = (kind, Slice::default());
+            table.insert(hash, Slice::from(key), Sequence(sequence), value);
+            (table.key_count(), table.value_count())
+        };
+        assert_eq!(add("b", 1, Kind::Value), (1, 1));
+        assert_eq!(add("a", 2, Kind::Tombstone), (2, 1));
+        assert_eq!(add("b", 3, Kind::Tombstone), (2, 0));
+        assert_eq!(add("b", 4, Kind::Tombstone), (2, 0));
+        assert_eq!(add("bb", 5, Kind::Value), (3, 1));
+        assert_eq!(add("a", 6, Kind::Value), (3, 2));
+        let bound = |key: &'static str| Slice::from(key);
+        let counts = |lower, upper| table.counts_in(&(lower, upper));
+        use Bound::{Excluded, Included, Unbounded};
+        assert_eq!(counts(Unbounded, Unbounded), (3, 2));
+        assert_eq!(counts(Included(bound("b")), Unbounded), (2, 1));
+        assert_eq!(counts(Excluded(bound("b")), Unbounded), (1, 1));
+        assert_eq!(counts(Unbounded, Included(bound("b"))), (2, 1));
+        assert_eq!(counts(Unbounded, Excluded(bound("b"))), (1, 1));
+        assert_eq!(counts(Included(bound("c")), Excluded(bound("a"))), (0, 0));
+        assert_eq!(table.key_range(), Some((bound("a"), bound("bb"))));
     }
 
     #[test]

@@ -191,8 +191,8 @@ pub enum Access {
     /// Reads and writes; exclusive.
     #[default]
     ReadWrite,
-    /// Reads only: no file is made or changed. The lock is still taken, so that nobody writes
-    /// meanwhile.
+    /// Reads only: no file is made or changed. Any number of readers may have the store open at
+    /// once, but nobody who writes.
     ReadOnly,
 }
 
@@ -202,6 +202,8 @@ const ENTRIES_PER_GROUP: std::ops::RangeInclusive<u32> = 1..=256;
 const MEMTABLE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
 const BASE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 50;
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 30;
+/// What a FIFO keeps; with less than a memtable it would drop every flush at once.
+const FIFO_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=u64::MAX;
 
 impl Default for Options {
     fn default() -> Options {
@@ -266,6 +268,9 @@ impl Options {
         within("level_ratio", &self.tree.ratio, &(2..=100))?;
         within("level0_runs", &self.tree.level0_runs, &(1..=1000))?;
         within("level_base_bytes", &self.tree.base_bytes, &BASE_BYTES)?;
+        if let Strategy::Fifo { bytes } = self.tree.strategy {
+            within("fifo bytes", &bytes, &FIFO_BYTES)?;
+        }
         if let Some(rate) = self.compaction_rate {
             within("compaction_rate", &rate, &(1 << 16..=u64::MAX))?;
         }

@@ -35,8 +35,9 @@ pub(crate) struct Progress {
     pub(crate) read_bytes: AtomicU64,
 }
 
-/// Entries between two looks at the clock and at the cancel flag.
+/// Entries, and bytes of keys and values, between two looks at the clock and at the cancel flag.
 const STRIDE: u64 = 1024;
+const STRIDE_BYTES: u64 = 1 << 20;
 
 impl Inputs {
     /// The inputs with these segment ids, and all that is older than the place where the output
@@ -90,13 +91,15 @@ pub(crate) fn merge(
     });
     let mut merged = Merge::new(cursors.collect(), Direction::Forward);
     let mut retain = Retain::new(inputs.snapshots.clone());
-    let mut read: u64 = 0;
+    let (mut read, mut read_bytes) = (0, 0);
     while let Some(item) = merged.next()? {
         read += 1;
         let bytes = (item.key.len() + item.value.len()) as u64;
         progress.read_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if read.is_multiple_of(STRIDE) {
-            progress.read_entries.fetch_add(STRIDE, Ordering::Relaxed);
+        read_bytes += bytes;
+        if read == STRIDE || read_bytes >= STRIDE_BYTES {
+            progress.read_entries.fetch_add(read, Ordering::Relaxed);
+            (read, read_bytes) = (0, 0);
             if progress.cancelled.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
@@ -107,8 +110,6 @@ pub(crate) fn merge(
             output.add(&item)?;
         }
     }
-    progress
-        .read_entries
-        .fetch_add(read % STRIDE, Ordering::Relaxed);
+    progress.read_entries.fetch_add(read, Ordering::Relaxed);
     Ok(())
 }

@@ -8,6 +8,8 @@
 //! Invariants that every plan keeps:
 //! 1. What is merged down is older than all that stays above it, and newer than all below.
 //! 2. The inputs of one level that overlap in key range are merged together or not at all.
+//! 3. What is merged within a level takes the place of an input there: a run of its own would be
+//!    newer than what another merge brings to the level meanwhile.
 
 use crate::options::{Strategy, TreeShape};
 
@@ -37,7 +39,7 @@ pub(crate) struct RunFacts {
 pub(crate) enum Target {
     /// A run of its own, newer than all of its level.
     NewRun,
-    /// Into this run, whose overlapping segments are among the inputs.
+    /// Into this run, whose overlapping segments are among the inputs; in its place if all are.
     Join(u64),
 }
 
@@ -56,6 +58,8 @@ pub(crate) enum Plan {
         level: u32,
         target: Target,
     },
+    /// Give all segments below level 0, which are these, the level below their own.
+    Deepen { segments: Vec<u64> },
     /// Remove these segments and what is in them.
     Drop { segments: Vec<u64> },
 }
@@ -69,13 +73,11 @@ impl RunFacts {
         self.segments.iter().any(|segment| segment.busy)
     }
 
-    fn overlapping<'a>(
-        &'a self,
-        (first, last): (&'a [u8], &'a [u8]),
-    ) -> impl Iterator<Item = &'a SegmentFacts> {
-        self.segments
-            .iter()
-            .filter(move |one| *one.first_key <= *last && *first <= *one.last_key)
+    /// The segments that overlap a range of keys; they are neighbours.
+    fn overlapping(&self, (first, last): (&[u8], &[u8])) -> &[SegmentFacts] {
+        let start = self.segments.partition_point(|one| *one.last_key < *first);
+        let rest = &self.segments[start..];
+        &rest[..rest.partition_point(|one| *one.first_key <= *last)]
     }
 }
 
@@ -91,19 +93,16 @@ pub(crate) fn plan(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
 
 /// How far the tree is out of shape: bytes that must be merged until it is in shape again,
 /// counted once for the level they leave.
+///
+/// Tiered, only flushed runs count: those of another level add up while it is merged, no faster
+/// than the level above is, and one of them may be larger than all that a writer should wait for.
 pub(crate) fn debt_bytes(runs: &[RunFacts], shape: &TreeShape) -> u64 {
     match shape.strategy {
         Strategy::Fifo { .. } => 0,
         Strategy::Tiered | Strategy::LazyLeveled => {
-            let too_many = |level: u32| {
-                let runs: Vec<_> = runs.iter().filter(|run| run.level == level).collect();
-                if runs.len() > shape.ratio as usize {
-                    runs.iter().map(|run| run.bytes()).sum()
-                } else {
-                    0
-                }
-            };
-            (0..=last_level(runs)).map(too_many).sum()
+            let flushed: Vec<u64> = of_level(runs, 0).map(RunFacts::bytes).collect();
+            let too_many = flushed.len().saturating_sub(shape.ratio as usize);
+            flushed.iter().take(too_many).sum()
         }
         Strategy::Leveled => {
             let flushed: u64 = of_level(runs, 0).map(RunFacts::bytes).sum();
@@ -157,50 +156,66 @@ fn level_targets(runs: &[RunFacts], shape: &TreeShape) -> Vec<u64> {
     targets
 }
 
+/// How many times its target level 1 may be before flushed runs wait until it is smaller.
+const CROWDED: u64 = 2;
+
 fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
-    if let Some(plan) = runs_where_one_belongs(runs) {
-        return Some(plan);
+    if (1..=last_level(runs)).any(|level| of_level(runs, level).nth(1).is_some()) {
+        return runs_where_one_belongs(runs);
     }
     let targets = level_targets(runs, shape);
+    let size = |level| of_level(runs, level).map(RunFacts::bytes).sum::<u64>();
+    if targets
+        .last()
+        .is_some_and(|limit| size(last_level(runs).max(1)) > *limit)
+    {
+        return deepen(runs);
+    }
     // The level that is most out of shape comes first; level 0 counts runs.
     let level0 = of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs);
     let mut worst = (level0, 0);
     for (level, target) in (1..).zip(&targets) {
-        let bytes: u64 = of_level(runs, level).map(RunFacts::bytes).sum();
-        let score = bytes as f64 / (*target).max(1) as f64;
+        let score = size(level) as f64 / (*target).max(1) as f64;
         if score > worst.0 && score > 1.0 {
             worst = (score, level);
         }
     }
     let (score, level) = worst;
-    let plan = if level == 0 && score >= 1.0 {
+    // However many runs wait: each time they are merged down, all of level 1 is written anew.
+    let is_crowded = last_level(runs) > 1 && size(1) > targets[0].saturating_mul(CROWDED);
+    let plan = if level == 0 && score >= 1.0 && !is_crowded {
         level0_down(runs)
     } else {
         None
     };
     plan.or_else(|| {
-        let too_large = |level: u32| {
-            let bytes: u64 = of_level(runs, level).map(RunFacts::bytes).sum();
-            targets
-                .get(level as usize - 1)
-                .is_some_and(|target| bytes > *target)
-        };
-        (1..=last_level(runs))
-            .rev()
-            .filter(|level| too_large(*level))
-            .find_map(|level| one_down(runs, level))
+        let too_large = |level: &u32| size(*level) > targets[*level as usize - 1];
+        let mut levels = (1..last_level(runs)).rev().filter(too_large);
+        levels.find_map(|level| one_down(runs, level))
     })
     .or_else(|| sparse(runs))
 }
 
-/// After a change of strategy a level below the first may have several runs: merge them.
+/// All levels move down by one, and nothing is rewritten. Were the last level moved segment by
+/// segment, the new one would be small at first, and so would be all targets that follow from its
+/// size: the whole tree would be merged into it. Whatever is under way below level 0 must end
+/// first.
+fn deepen(runs: &[RunFacts]) -> Option<Plan> {
+    let below = || runs.iter().filter(|run| run.level > 0);
+    (!below().any(RunFacts::is_busy)).then(|| Plan::Deepen {
+        segments: ids(below().flat_map(|run| &run.segments)),
+    })
+}
+
+/// After a change of strategy a level below the first may have several runs: merge them, and
+/// nothing else before, because the newer of them must not pass the older on the way down.
 fn runs_where_one_belongs(runs: &[RunFacts]) -> Option<Plan> {
     (1..=last_level(runs)).rev().find_map(|level| {
         let all: Vec<&RunFacts> = of_level(runs, level).collect();
         (all.len() > 1 && !all.iter().any(|run| run.is_busy())).then(|| Plan::Merge {
             inputs: ids(all.iter().flat_map(|run| &run.segments)),
             level,
-            target: Target::NewRun,
+            target: Target::Join(all[0].number),
         })
     })
 }
@@ -223,10 +238,13 @@ fn down(
     range: (&[u8], &[u8]),
     level: u32,
 ) -> Option<Plan> {
-    let lower: Vec<&SegmentFacts> = below
-        .map(|run| run.overlapping(range).collect())
-        .unwrap_or_default();
-    if upper.iter().chain(&lower).any(|segment| segment.busy) {
+    let lower = below.map_or(&[][..], |run| run.overlapping(range));
+    if upper
+        .iter()
+        .copied()
+        .chain(lower)
+        .any(|segment| segment.busy)
+    {
         return None;
     }
     let target = below.map_or(Target::NewRun, |run| Target::Join(run.number));
@@ -234,7 +252,6 @@ fn down(
     let disjoint = upper
         .windows(2)
         .all(|pair| pair[0].last_key < pair[1].first_key);
-    // Tombstones that move to the last level would stay there for ever.
     if lower.is_empty() && disjoint {
         return Some(Plan::Move {
             segments,
@@ -242,7 +259,7 @@ fn down(
             target,
         });
     }
-    let inputs = segments.into_iter().chain(ids(lower.into_iter())).collect();
+    let inputs = segments.into_iter().chain(ids(lower.iter())).collect();
     Some(Plan::Merge {
         inputs,
         level,
@@ -254,19 +271,25 @@ fn down(
 fn one_down(runs: &[RunFacts], level: u32) -> Option<Plan> {
     let run = of_level(runs, level).next()?;
     let below = of_level(runs, level + 1).next();
+    if below.is_none() && run.is_busy() {
+        // What is under way begins the run of that level.
+        return None;
+    }
     let cost = |segment: &SegmentFacts| {
         let range = (&*segment.first_key, &*segment.last_key);
-        let below: u64 = below.map_or(0, |run| run.overlapping(range).map(|one| one.bytes).sum());
+        let overlapping = below.map_or(&[][..], |run| run.overlapping(range));
+        let below: u64 = overlapping.iter().map(|one| one.bytes).sum();
         // Tombstones are worth moving down: they take what they hide with them.
         let worth = segment.bytes + segment.bytes * segment.tombstones / segment.entries.max(1);
         below as f64 / worth.max(1) as f64
     };
     let free = run.segments.iter().filter(|segment| {
         let range = (&*segment.first_key, &*segment.last_key);
-        let blocked = below.is_some_and(|run| run.overlapping(range).any(|one| one.busy));
+        let blocked = below.is_some_and(|run| run.overlapping(range).iter().any(|one| one.busy));
         !segment.busy && !blocked
     });
-    let chosen = free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
+    let costs = free.map(|segment| (cost(segment), segment));
+    let (_, chosen) = costs.min_by(|a, b| a.0.total_cmp(&b.0))?;
     down(
         &[chosen],
         below,
@@ -317,15 +340,20 @@ fn tiered(runs: &[RunFacts], shape: &TreeShape, lazy: bool) -> Option<Plan> {
         if all.len() < most || all.iter().any(|run| run.is_busy()) {
             continue;
         }
-        let bytes: u64 = all.iter().map(|run| run.bytes()).sum();
+        // What arrives may be overwritten versions of what is there: only the run itself tells.
+        let bytes = all.last().map_or(0, |run| run.bytes());
         let inputs = ids(all.iter().flat_map(|run| &run.segments));
         // The one run of the last level stays there until it has outgrown it.
         let stays = lazy && is_last && level > 0 && bytes <= capacity(level);
-        let level = if stays { level } else { level + 1 };
+        let (level, target) = if stays {
+            (level, Target::Join(all[0].number))
+        } else {
+            (level + 1, Target::NewRun)
+        };
         return Some(Plan::Merge {
             inputs,
             level,
-            target: Target::NewRun,
+            target,
         });
     }
     None

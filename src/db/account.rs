@@ -61,6 +61,7 @@ impl Shared {
                 merged_bytes: load(&counters.compacted_bytes),
                 merge_time: Duration::from_nanos(load(&counters.compaction_ns)),
                 debt_bytes: load(&self.debt_bytes),
+                is_settled: self.is_settled(),
                 user_bytes: load(&counters.user_bytes),
             },
             stalls: StallStats {

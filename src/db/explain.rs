@@ -25,6 +25,9 @@ pub struct Explanation {
 pub struct Step {
     /// What was asked.
     pub source: Source,
+    /// The kind of its filter, `bloom` or `bloomier`, if it has one. Memtables have a Bloom
+    /// filter of their own, which is not counted here.
+    pub filter_kind: Option<&'static str>,
     /// What its filter said.
     pub filter: FilterOutcome,
     /// Filter pages asked for; 0 when the filter is pinned.
@@ -148,18 +151,23 @@ impl fmt::Display for Step {
                 write!(f, "run {run}, level {level}, segment {id:06}")?;
             }
         }
+        let kind = self.filter_kind.unwrap_or("no");
         match self.filter {
             FilterOutcome::NotAsked => {}
-            FilterOutcome::No => write!(f, ": filter says no")?,
-            FilterOutcome::Maybe => write!(f, ": filter says maybe")?,
-            FilterOutcome::Block { block, slot: None } => write!(f, ": filter says block {block}")?,
+            FilterOutcome::No => write!(f, ": {kind} filter says no")?,
+            FilterOutcome::Maybe => write!(f, ": {kind} filter says maybe")?,
+            FilterOutcome::Block { block, slot: None } => {
+                write!(f, ": {kind} filter says block {block}")?;
+            }
             FilterOutcome::Block {
                 block,
                 slot: Some(slot),
             } => {
-                write!(f, ": filter says block {block}, group {slot}")?;
+                write!(f, ": {kind} filter says block {block}, group {slot}")?;
             }
-            FilterOutcome::Refuted => write!(f, ": filter names a block, its fences refute it")?,
+            FilterOutcome::Refuted => {
+                write!(f, ": {kind} filter names a block, its fences refute it")?
+            }
             FilterOutcome::Damaged => write!(f, ": filter is damaged, not used")?,
         }
         if self.data_blocks + self.filter_pages > 0 {

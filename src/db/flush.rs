@@ -10,7 +10,7 @@ use crate::cursor::{Cursor, Direction};
 use crate::error::{Error, Result};
 use crate::journal;
 use crate::key::Sequence;
-use crate::manifest::SegmentMeta;
+use crate::manifest::{SegmentMeta, Traffic};
 use crate::segment::{Finished, Segment};
 use crate::version::Version;
 
@@ -114,7 +114,7 @@ impl Shared {
     fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {
         let started = Instant::now();
         let version = Arc::clone(&self.view.load().version);
-        let filter = self.filter_for(&version, 0, sealed.table.entry_count(), &[]);
+        let filter = self.filter_for(&version, 0, sealed.table.key_count(), &[]);
         let sequence_base = sealed.table.sequence_min();
         let options = self.output_options((0, None), filter, sequence_base);
         let mut output = Output::new(&self.storage, self, options);
@@ -188,6 +188,7 @@ impl Shared {
             if let Some(damage) = segment.damage() {
                 return Err(damage.clone());
             }
+            segment.count_from(&Traffic::default(), self.lookups_in_runs());
             segments.push(Arc::new(
                 segment.with_filter_build_time(finished.filter_build_time),
             ));
@@ -203,6 +204,7 @@ impl Shared {
         let mut edit = manifest.edit();
         edit.added = added;
         edit.floor = Some(sealed.floor);
+        self.add_traffic(&manifest, &mut edit);
         manifest.commit(&edit).map_err(|error| self.poison(error))?;
         drop(manifest);
         self.durable.fetch_max(sealed.last.0, Ordering::AcqRel);

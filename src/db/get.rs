@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::error::Result;
 use crate::filter::{Answer, KeyHash, hash_key};
 use crate::key::{Kind, Sequence};
-use crate::segment::{Hit, Probe};
+use crate::segment::{Hit, Probe, Segment};
 use crate::slice::Slice;
 
 use super::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
@@ -19,7 +19,7 @@ trait Observer {
     /// A memtable was asked.
     fn memtable(&mut self, source: Source, hit: Option<&Hit>);
     /// A run was asked: `None` when no segment of it covers the key.
-    fn run(&mut self, source: Source, asked: Option<(&Probe, Option<&Hit>)>);
+    fn run(&mut self, source: Source, asked: Option<(&Segment, &Probe, Option<&Hit>)>);
 }
 
 struct Silent;
@@ -27,7 +27,7 @@ struct Silent;
 impl Observer for Silent {
     fn begin(&mut self) {}
     fn memtable(&mut self, _: Source, _: Option<&Hit>) {}
-    fn run(&mut self, _: Source, _: Option<(&Probe, Option<&Hit>)>) {}
+    fn run(&mut self, _: Source, _: Option<(&Segment, &Probe, Option<&Hit>)>) {}
 }
 
 impl Shared {
@@ -92,7 +92,7 @@ impl Shared {
                 level,
                 id: segment.meta.id,
             };
-            observer.run(source, Some((&probe, hit.as_ref())));
+            observer.run(source, Some((segment, &probe, hit.as_ref())));
             if hit.is_some() {
                 return Ok(hit);
             }
@@ -159,6 +159,7 @@ impl Account {
     fn step(&self, source: Source) -> Step {
         Step {
             source,
+            filter_kind: None,
             filter: FilterOutcome::NotAsked,
             filter_pages: 0,
             data_blocks: 0,
@@ -184,10 +185,11 @@ impl Observer for Account {
         self.steps.push(step);
     }
 
-    fn run(&mut self, source: Source, asked: Option<(&Probe, Option<&Hit>)>) {
+    fn run(&mut self, source: Source, asked: Option<(&Segment, &Probe, Option<&Hit>)>) {
         let mut step = self.step(source);
-        if let Some((probe, hit)) = asked {
+        if let Some((segment, probe, hit)) = asked {
             self.covering += 1;
+            step.filter_kind = segment.filter_kind();
             step.filter = filter_outcome(probe);
             step.filter_pages = probe.filter_pages;
             step.data_blocks = probe.data_blocks;

@@ -1,22 +1,29 @@
 //! The store as its users see it.
 
 mod account;
+mod asked;
 mod builder;
 mod compact;
+mod demand;
+mod estimate;
 pub(crate) mod explain;
 mod filters;
 mod flush;
+mod gaps;
 mod get;
 mod open;
+mod rebuild;
 mod scan;
 mod shared;
 mod snapshot;
 mod stall;
 pub(crate) mod stats;
+mod traffic;
 mod write;
 
+pub use asked::CompactionJob;
 pub use builder::Builder;
-pub use compact::CompactionJob;
+pub use rebuild::Rebuilt;
 pub use scan::Iter;
 pub use snapshot::Snapshot;
 pub use write::Batch;
@@ -299,6 +306,22 @@ impl Db {
         Ok(self.shared().ask_compaction(prefix_bounds(b"")))
     }
 
+    /// Builds filters anew where they are not what the policy now asks for, or damaged, without
+    /// rewriting data: the new filter is a file of its own beside the segment. All segments that
+    /// overlap the range are looked at.
+    ///
+    /// Reads every data block of these segments once and writes only filters. Compaction makes
+    /// fitting filters by itself, for what it rewrites; this is for the rest, after a change of
+    /// the policy or of the shape of the tree.
+    ///
+    /// # Errors
+    ///
+    /// What reading and writing give; filters that were finished before are in use.
+    pub fn rebuild_filters<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Rebuilt> {
+        self.shared().check_writable()?;
+        self.shared().rebuild_filters(&owned_bounds(&range))
+    }
+
     /// Closes the store for all handles: everything written survives power loss, and the next
     /// `open` knows that nothing may be missing. Snapshots and iterators can still be read.
     ///
@@ -373,9 +396,11 @@ impl Shared {
             return Ok(());
         }
         if lock(&self.writer).journal.is_none() {
-            return self.sync_to(self.visible());
+            self.sync_to(self.visible())?;
+            return self.save_traffic();
         }
         let last = self.sync_last()?;
+        self.save_traffic()?;
         lock(&self.manifest)
             .mark_clean(last)
             .map_err(|error| self.poison(error))

@@ -15,7 +15,7 @@ use crate::key::Sequence;
 use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, FilterResidency, Options};
-use crate::segment::{self, Caches, Segment};
+use crate::segment::{self, Caches, Segment, sidecar};
 use crate::storage::{Counting, LockGuard, Storage};
 use crate::version::Version;
 
@@ -95,7 +95,12 @@ impl Opener {
             // Nobody has ever written here through this path; there is nothing to lock.
             return Ok(None);
         }
-        match self.storage.lock(LOCK) {
+        let locked = if self.is_read_only() {
+            self.storage.lock_shared(LOCK)
+        } else {
+            self.storage.lock(LOCK)
+        };
+        match locked {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
                 path: self.storage.path_of(LOCK),
@@ -117,7 +122,9 @@ impl Opener {
             return Ok(());
         }
         let live = |name: &String| {
-            segment::parse_name(name).is_some() || journal::parse_name(name).is_some()
+            segment::parse_name(name).is_some()
+                || sidecar::parse_name(name).is_some()
+                || journal::parse_name(name).is_some()
         };
         if names.iter().any(live) {
             return Err(Error::Missing {
@@ -234,6 +241,7 @@ impl Opener {
             view: ArcSwap::from_pointee(view),
             visible: AtomicU64::new(last.0),
             durable: AtomicU64::new(durable.0),
+            gaps: Arc::default(),
             syncing: Mutex::new(()),
             writer: Mutex::new(writing),
             manifest: Mutex::new(manifest),
@@ -268,6 +276,8 @@ impl Opener {
             let residency = self.options.residency;
             let segment =
                 Segment::open(&self.storage, manifest.store_id(), meta.clone(), residency)?;
+            let traffic = manifest.state().traffic.get(&meta.id);
+            segment.count_from(&traffic.copied().unwrap_or_default(), 0);
             segments.push(Arc::new(segment));
         }
         Ok(Version::new(segments))
@@ -304,7 +314,12 @@ impl Opener {
         let mut batches = 0;
         let mut apply = |id, first: Sequence, count, payload: &[u8]| {
             batches += 1;
-            let inserted = write::insert(&table, manifest.hash_seed(), first, payload.to_vec());
+            let inserted = write::insert(
+                &table,
+                manifest.hash_seed(),
+                (first, payload.to_vec()),
+                None,
+            );
             let what = match inserted {
                 Ok(inserted) if inserted == count => return Ok(()),
                 Ok(inserted) => format!("{inserted} operations where {count} are stated"),
@@ -368,6 +383,9 @@ impl Names {
                 (id, manifest.state().segments.contains_key(&id))
             } else if let Some(id) = journal::parse_name(name) {
                 (id, id >= floor)
+            } else if let Some(id) = sidecar::parse_name(name) {
+                let mut segments = manifest.state().segments.values();
+                (id, segments.any(|segment| segment.filter_file == id))
             } else if let Some(id) = manifest::parse_name(name) {
                 (id, id == live || id == previous)
             } else {

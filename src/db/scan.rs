@@ -10,6 +10,7 @@ use crate::merge::Merge;
 use crate::segment::Caches;
 use crate::slice::Slice;
 
+use super::gaps::{Gaps, PASSED_MIN, Step};
 use super::shared::{Shared, View};
 
 /// Where a range begins and where it ends.
@@ -26,6 +27,7 @@ pub(crate) type Bounds = (Bound<Slice>, Bound<Slice>);
 pub struct Iter {
     view: Arc<View>,
     caches: Arc<Caches>,
+    gaps: Arc<Gaps>,
     sequence: Sequence,
     /// What is left: narrowed from both sides as entries are returned.
     lower: Bound<Slice>,
@@ -39,13 +41,12 @@ pub struct Iter {
 
 impl Iter {
     pub(crate) fn new(shared: &Shared, sequence: Option<Sequence>, (lower, upper): Bounds) -> Iter {
-        let view = super::get::owned_view(shared);
-        // After the view, as in a point lookup.
-        let sequence = sequence.unwrap_or_else(|| shared.visible());
+        let (view, sequence) = consistent_view(shared, sequence);
         let caches = Arc::clone(&shared.caches);
         Iter {
             view,
             caches,
+            gaps: Arc::clone(&shared.gaps),
             sequence,
             lower,
             upper,
@@ -62,11 +63,7 @@ impl Iter {
         self
     }
 
-    fn open(&self, direction: Direction) -> Visible {
-        let from = match direction {
-            Direction::Forward => self.lower.clone(),
-            Direction::Backward => self.upper.clone(),
-        };
+    fn open(&self, direction: Direction, from: &Bound<Slice>) -> Visible {
         let tables = std::iter::once(&self.view.active)
             .chain(self.view.sealed.iter().map(|sealed| &sealed.table));
         let mut cursors: Vec<Box<dyn Cursor>> = tables
@@ -76,14 +73,46 @@ impl Iter {
         cursors.extend(self.view.version.runs().iter().map(|run| {
             Box::new(run.walk(&self.caches, direction, from.clone())) as Box<dyn Cursor>
         }));
-        let merge = Merge::new(cursors, direction);
         Visible {
-            merge,
+            merge: Merge::new(cursors, direction),
             direction,
             sequence: self.sequence,
             ahead: None,
             done_key: None,
+            until: match direction {
+                Direction::Forward => self.upper.clone(),
+                Direction::Backward => self.lower.clone(),
+            },
+            passed: 0,
         }
+    }
+
+    /// The first entry of a direction, stepping over a known gap and leaving word of a new one.
+    fn first(&mut self, direction: Direction) -> Result<Option<(Visible, Slice, Slice)>> {
+        let asked = match direction {
+            Direction::Forward => self.lower.clone(),
+            Direction::Backward => self.upper.clone(),
+        };
+        let (start, from) = match self.gaps.step(&asked, direction, self.sequence) {
+            Step::None => (asked.clone(), asked),
+            Step::Over { start, from } => (start, from),
+            Step::End => return Ok(None),
+        };
+        let mut side = self.open(direction, &start);
+        let found = side.next()?;
+        // From where it began to what it found, or as far as it looked, nothing is visible.
+        if side.passed >= PASSED_MIN {
+            let end = match &found {
+                Some((key, _)) => Bound::Excluded(key.clone()),
+                None => side.until.clone(),
+            };
+            let gap = match direction {
+                Direction::Forward => (from, end),
+                Direction::Backward => (end, from),
+            };
+            self.gaps.add(gap, self.sequence);
+        }
+        Ok(found.map(|(key, value)| (side, key, value)))
     }
 
     fn advance(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
@@ -94,16 +123,25 @@ impl Iter {
             self.ended = true;
             return Some(Err(error));
         }
-        let mut side = match direction {
+        let side = match direction {
             Direction::Forward => self.front.take(),
             Direction::Backward => self.back.take(),
-        }
-        .unwrap_or_else(|| self.open(direction));
-        let (key, value) = match side.next() {
-            Ok(Some(entry)) => entry,
-            end => {
+        };
+        let next = match side {
+            None => self.first(direction),
+            Some(mut side) => side
+                .next()
+                .map(|next| next.map(|(key, value)| (side, key, value))),
+        };
+        let (side, key, value) = match next {
+            Ok(Some(next)) => next,
+            Ok(None) => {
                 self.ended = true;
-                return end.transpose();
+                return None;
+            }
+            Err(error) => {
+                self.ended = true;
+                return Some(Err(error));
             }
         };
         let inside = match direction {
@@ -125,6 +163,20 @@ impl Iter {
             }
         }
         Some(Ok((key, value)))
+    }
+}
+
+/// A view, and the sequence to read it at: one up to which the view holds every write.
+fn consistent_view(shared: &Shared, sequence: Option<Sequence>) -> (Arc<View>, Sequence) {
+    let mut view = super::get::owned_view(shared);
+    loop {
+        let visible = shared.visible();
+        let again = super::get::owned_view(shared);
+        // In a view that was replaced meanwhile, the newest writes may be missing.
+        if Arc::ptr_eq(&view, &again) {
+            return (view, sequence.unwrap_or(visible));
+        }
+        view = again;
     }
 }
 
@@ -170,6 +222,10 @@ struct Visible {
     ahead: Option<Item>,
     /// Forwards: the key that has been decided; its older entries are passed over.
     done_key: Option<Slice>,
+    /// Nothing beyond this bound is wanted, however much of it would have to be passed over.
+    until: Bound<Slice>,
+    /// Entries taken so far that were not returned.
+    passed: u64,
 }
 
 impl Visible {
@@ -190,6 +246,10 @@ impl Visible {
     /// Newest first: the first entry that is seen decides.
     fn newest_forward(&mut self) -> Result<Option<Item>> {
         while let Some(item) = self.merge.next()? {
+            if !within_upper(&self.until, &item.key) {
+                return Ok(None);
+            }
+            self.passed += 1;
             if item.sequence > self.sequence || self.done_key.as_ref() == Some(&item.key) {
                 continue;
             }
@@ -205,9 +265,15 @@ impl Visible {
         loop {
             let next = match self.ahead.take() {
                 Some(item) => Some(item),
-                None => self.merge.next()?,
+                None => {
+                    self.passed += 1;
+                    self.merge.next()?
+                }
             };
             let Some(item) = next else { return Ok(newest) };
+            if !within_lower(&self.until, &item.key) {
+                return Ok(newest);
+            }
             if newest.as_ref().is_some_and(|newest| newest.key != item.key) {
                 self.ahead = Some(item);
                 return Ok(newest);

@@ -1,6 +1,7 @@
 //! What all handles and background threads of an open store share.
 //!
-//! Locks, in the order in which they are taken: `syncing`, `writer`, `manifest`, `installing`.
+//! Locks, in the order in which they are taken: `syncing`, `writer`, `manifest`, `installing`;
+//! that of the gaps is taken last.
 //! Readers take none of them.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +21,7 @@ use crate::storage::{Counting, Storage};
 use crate::version::Version;
 
 use super::compact::Compacting;
+use super::gaps::Gaps;
 use super::stats::{Event, EventKind, RecoveryReport};
 use super::write::Writing;
 
@@ -100,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) visible: AtomicU64,
     /// Everything up to this sequence survives power loss.
     pub(crate) durable: AtomicU64,
+    pub(crate) gaps: Arc<Gaps>,
     pub(crate) syncing: Mutex<()>,
     pub(crate) writer: Mutex<Writing>,
     pub(crate) manifest: Mutex<Manifest>,

@@ -68,12 +68,19 @@ impl Shared {
         Ok(())
     }
 
-    /// The debt, in units of the first level's size: about what one round of merges works off.
+    /// The debt, in units of the first level's size, or of the flushed runs that are merged into
+    /// it together: about what one round of merges works off.
     fn debt_units(&self) -> f64 {
         if self.options.compaction == Compaction::Manual {
             return 0.0;
         }
-        self.debt_bytes.load(Ordering::Relaxed) as f64 / self.options.tree.base_bytes as f64
+        let tree = &self.options.tree;
+        let flushed = self
+            .options
+            .memtable_bytes
+            .saturating_mul(tree.level0_runs.into());
+        let unit = tree.base_bytes.max(flushed);
+        self.debt_bytes.load(Ordering::Relaxed) as f64 / unit as f64
     }
 
     fn slow_writer(&self, owed_ns: u64, sealed: u64) {

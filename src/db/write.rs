@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::filter::hash_key;
 use crate::format::batch::{self, Operation};
 use crate::journal::{self, NewJournal, Point};
-use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
+use crate::key::{Kind, MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
 use crate::manifest::JournalFloor;
 use crate::memtable::Memtable;
 use crate::options::Durability;
@@ -21,6 +21,7 @@ use crate::slice::Slice;
 use crate::storage::SyncFile;
 
 use super::Db;
+use super::gaps::Writes;
 use super::shared::{Counters, Sealed, Shared, View, lock};
 
 /// Most bytes of one batch, keys and values and a few bytes for each operation.
@@ -221,11 +222,13 @@ impl Shared {
                 error => self.poison(error),
             })?;
         let active = Arc::clone(&self.view.load().active);
-        let inserted = insert(&active, self.hash_seed, first, payload)?;
+        let mut writes = self.gaps.writes();
+        let inserted = insert(&active, self.hash_seed, (first, payload), Some(&mut writes))?;
         assert_eq!(inserted, count, "a batch counts its operations");
         Counters::add(&self.counters.user_bytes, user_bytes);
         self.visible
             .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
+        drop(writes);
         Ok(())
     }
 
@@ -395,14 +398,19 @@ impl Shared {
 pub(crate) fn insert(
     table: &Memtable,
     hash_seed: u64,
-    first: Sequence,
-    payload: Vec<u8>,
+    (first, payload): (Sequence, Vec<u8>),
+    mut writes: Option<&mut Writes<'_>>,
 ) -> Result<u32> {
     let payload = Slice::from(payload);
     let mut sequence = first;
     let mut each = |operation: Operation| {
         let key = payload.slice(operation.key.0..operation.key.1);
         let value = payload.slice(operation.value.0..operation.value.1);
+        if operation.kind == Kind::Value
+            && let Some(writes) = &mut writes
+        {
+            writes.put(&key, sequence);
+        }
         table.insert(
             hash_key(hash_seed, &key),
             key,

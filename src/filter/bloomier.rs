@@ -28,7 +28,7 @@ const FLAG_SLOT: u8 = 1;
 const OWN_BYTES: usize = 24;
 /// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
 /// two blocks should have a filter too, at about the rate (0.8 %) of a Bloom filter of 10 bits per key.
-const REJECTING_BITS_MIN: u32 = 7;
+pub(crate) const REJECTING_BITS_MIN: u32 = 7;
 
 /// How the bits of a value are divided, but for the fingerprint, which takes the rest.
 #[derive(Clone, Copy, Debug)]
@@ -118,16 +118,17 @@ fn low_mask(bits: u32) -> u64 {
 }
 
 /// Divides the bits asked for.
-fn plan(bits: BloomierBits, block_count: u32, max_slot: u16) -> (Layout, Width) {
+fn plan(width: BloomierBits, block_count: u32, max_slot: u16) -> (Layout, Width) {
     let without = Layout::new(block_count, max_slot, false);
     let with = Layout::new(block_count, max_slot, true);
     let rejecting = without.block_bits.max(REJECTING_BITS_MIN);
-    match bits {
+    match width {
         BloomierBits::Block => (without, whole(rejecting)),
         BloomierBits::Slot => (with, whole(rejecting + with.slot_bits)),
-        BloomierBits::BitsPerKey(bits) => {
-            let bits = clamp_bits(bits);
-            let has_slot = bits >= f64::from(with.position_bits());
+        BloomierBits::BitsPerKey(number) | BloomierBits::Rejecting(number) => {
+            let bits = clamp_bits(number);
+            let may_have_slot = matches!(width, BloomierBits::BitsPerKey(_));
+            let has_slot = may_have_slot && bits >= f64::from(with.position_bits());
             // From 1 to 64, so the cast only drops the fraction.
             let narrow = bits as u8;
             let wide_share = bits - f64::from(narrow);

@@ -6,6 +6,11 @@
 //! Athanassoulis, Idreos: "Monkey: Optimal navigable key-value store", 2017, section 4): each
 //! halving of a run's key count earns one bit more. A rate cannot exceed 1, so runs that would
 //! get one go without a filter and the rest is shared by the others.
+//!
+//! If absent lookups do not ask all runs alike, what they read in vain is the sum of `w_i p_i`,
+//! `w_i` being how often run `i` is asked. With `L` for the Lagrange multiplier of the memory
+//! `sum n_i log2(1 / p_i)`, the derivative by `p_i` is zero where `w_i = L n_i / (p_i ln 2)`: `p_i`
+//! is proportional to `n_i / w_i`, and a run that is asked twice as often earns one bit more.
 
 /// Bits per key of each run, 0.0 for none, so that the tree has `bits_per_key` on average and the
 /// expected number of wasted reads of an absent lookup is least. `most` bounds a single run.
@@ -13,21 +18,45 @@
 /// Runs without keys get 0.0. O(runs) for each of 64 steps of bisection.
 #[must_use]
 pub fn allocate(bits_per_key: f64, keys: &[u64], most: f64) -> Vec<f64> {
-    let total: f64 = keys.iter().map(|n| *n as f64).sum();
+    let runs: Vec<(u64, f64)> = keys.iter().map(|n| (*n, 1.0)).collect();
+    allocate_weighted(bits_per_key, &runs, most)
+}
+
+/// [`allocate`] for runs, or parts of runs, with a weight beside their key count: how often absent
+/// lookups ask it, compared with the others. A part that is asked in proportion to its keys, with
+/// the weight that it has of the whole, gets the bits of the whole. Only the ratio of weights
+/// counts; a weight that is not a positive number is 1.
+#[must_use]
+pub fn allocate_weighted(bits_per_key: f64, runs: &[(u64, f64)], most: f64) -> Vec<f64> {
+    let total: f64 = runs.iter().map(|(n, _)| *n as f64).sum();
     let budget = bits_per_key * total;
     if total == 0.0 || budget.is_nan() || budget <= 0.0 {
-        return vec![0.0; keys.len()];
+        return vec![0.0; runs.len()];
     }
-    // `scale` is log2 of the factor of proportionality: p = n * 2^-scale.
-    let bits_at = |scale: f64, n: u64| {
+    let log_weight = |weight: f64| {
+        if weight.is_normal() && weight > 0.0 {
+            weight.log2()
+        } else {
+            0.0
+        }
+    };
+    // `scale` is log2 of the factor of proportionality: p = n / w * 2^-scale.
+    let bits_at = |scale: f64, (n, weight): (u64, f64)| {
         if n == 0 {
             0.0
         } else {
-            (scale - (n as f64).log2()).clamp(0.0, most)
+            (scale + log_weight(weight) - (n as f64).log2()).clamp(0.0, most)
         }
     };
-    let spent = |scale: f64| -> f64 { keys.iter().map(|n| *n as f64 * bits_at(scale, *n)).sum() };
-    let (mut low, mut high) = (0.0, 64.0 + most);
+    let spent = |scale: f64| -> f64 {
+        let bits = runs.iter().map(|run| run.0 as f64 * bits_at(scale, *run));
+        bits.sum()
+    };
+    let weights = runs.iter().map(|(_, weight)| log_weight(*weight));
+    let (least, greatest) = weights.fold((0.0_f64, 0.0_f64), |(least, greatest), weight| {
+        (least.min(weight), greatest.max(weight))
+    });
+    let (mut low, mut high) = (-greatest, 64.0 + most - least);
     for _ in 0..64 {
         let middle = f64::midpoint(low, high);
         if spent(middle) > budget {
@@ -36,7 +65,7 @@ pub fn allocate(bits_per_key: f64, keys: &[u64], most: f64) -> Vec<f64> {
             low = middle;
         }
     }
-    keys.iter().map(|n| bits_at(low, *n)).collect()
+    runs.iter().map(|run| bits_at(low, *run)).collect()
 }
 
 #[cfg(test)]
@@ -90,6 +119,79 @@ mod tests {
     fn the_calculated_example() {
         let bits = allocate(10.0, &[1000, 10_000, 100_000, 1_000_000], 64.0);
         assert!((wasted(&bits) - 0.0015).abs() < 0.0007, "{}", wasted(&bits));
+    }
+
+    #[test]
+    fn a_run_that_is_asked_twice_as_often_earns_one_bit() {
+        let bits = allocate_weighted(
+            10.0,
+            &[(1 << 20, 1.0), (1 << 20, 2.0), (1 << 20, 0.25)],
+            64.0,
+        );
+        assert!((bits[1] - bits[0] - 1.0).abs() < 1e-6, "{bits:?}");
+        assert!((bits[0] - bits[2] - 2.0).abs() < 1e-6, "{bits:?}");
+        let scaled = [(1 << 20, 3.0), (1 << 20, 6.0), (1 << 20, 0.75)];
+        let same = allocate_weighted(10.0, &scaled, 64.0);
+        assert!(bits.iter().zip(&same).all(|(a, b)| (a - b).abs() < 1e-6));
+        assert_eq!(
+            allocate_weighted(7.0, &[(10, 1.0), (500, 1.0)], 64.0),
+            allocate(7.0, &[10, 500], 64.0)
+        );
+    }
+
+    #[test]
+    fn parts_that_are_asked_alike_get_the_bits_of_the_whole() {
+        let whole = allocate_weighted(8.0, &[(1000, 1.0), (90_000, 2.0)], 64.0);
+        let parts = [(1000, 1.0), (30_000, 2.0 / 3.0), (60_000, 4.0 / 3.0)];
+        let parts = allocate_weighted(8.0, &parts, 64.0);
+        for (part, whole) in parts.iter().zip([whole[0], whole[1], whole[1]]) {
+            assert!((part - whole).abs() < 1e-6, "{parts:?} {whole:?}");
+        }
+    }
+
+    #[test]
+    fn a_weight_that_is_none_is_one() {
+        let bits = |weight| allocate_weighted(10.0, &[(1000, weight), (100_000, 1.0)], 64.0);
+        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(bits(weight), bits(1.0), "{weight}");
+        }
+    }
+
+    /// The memory is spent, and moving any of it makes the weighted sum no smaller.
+    #[test]
+    fn weighted_shares_spend_the_budget_and_no_exchange_is_better() {
+        let runs = [
+            (1_000, 16.0),
+            (50_000, 0.5),
+            (400_000, 1.0),
+            (2_000_000, 0.0625),
+        ];
+        let cost = |bits: &[f64]| -> f64 {
+            let each = bits
+                .iter()
+                .zip(&runs)
+                .map(|(bits, run)| run.1 * (-bits).exp2());
+            each.sum()
+        };
+        for budget in [0.5, 2.0, 10.0] {
+            let bits = allocate_weighted(budget, &runs, 64.0);
+            let spent: f64 = bits
+                .iter()
+                .zip(&runs)
+                .map(|(b, run)| b * run.0 as f64)
+                .sum();
+            let total: u64 = runs.iter().map(|run| run.0).sum();
+            assert!((spent / total as f64 - budget).abs() < 1e-6, "{bits:?}");
+            for from in 0..runs.len() {
+                for to in (0..runs.len()).filter(|to| *to != from) {
+                    let mut other = bits.clone();
+                    let moved = (100.0 / runs[from].0 as f64).min(other[from]) * 0.01;
+                    other[from] -= moved;
+                    other[to] += moved * runs[from].0 as f64 / runs[to].0 as f64;
+                    assert!(cost(&other) >= cost(&bits) - 1e-9, "{bits:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -33,7 +33,8 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use budget::allocate;
+pub(crate) use bloomier::REJECTING_BITS_MIN;
+pub use budget::{allocate, allocate_weighted};
 pub use hash::{KeyHash, hash_key};
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;

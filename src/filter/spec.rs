@@ -17,6 +17,15 @@ pub enum FilterKind {
 }
 
 impl FilterKind {
+    /// Its name, in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bloom => "bloom",
+            Self::Bloomier => "bloomier",
+        }
+    }
+
     /// The number on disk.
     #[must_use]
     pub fn to_u8(self) -> u8 {
@@ -52,6 +61,9 @@ pub enum BloomierBits {
     /// This many bits per key, 1.0 to 64.0; fractions are honoured on average. Block bits come first,
     /// then slot bits if all of them fit, then fingerprint bits.
     BitsPerKey(f64),
+    /// This many bits per key, 1.0 to 64.0, every one of which rejects absent keys: block bits, then
+    /// fingerprint bits. Slots are not stored, so a key that is there is searched for in its block.
+    Rejecting(f64),
     /// As many as the block ordinal needs, at least 7 (the rest are fingerprint bits).
     Block,
     /// As many as block ordinal and slot need, and fingerprint bits so that block and fingerprint
@@ -72,7 +84,7 @@ impl FilterSpec {
     pub fn check(&self) -> Result<(), String> {
         let bits = match *self {
             Self::Bloom { bits_per_key } => bits_per_key,
-            Self::Bloomier(BloomierBits::BitsPerKey(bits)) => bits,
+            Self::Bloomier(BloomierBits::BitsPerKey(bits) | BloomierBits::Rejecting(bits)) => bits,
             Self::Bloomier(BloomierBits::Block | BloomierBits::Slot) => return Ok(()),
         };
         if (BITS_MIN..=BITS_MAX).contains(&bits) {
@@ -113,6 +125,7 @@ mod tests {
             let specs = [
                 FilterSpec::Bloom { bits_per_key: bits },
                 FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)),
+                FilterSpec::Bloomier(BloomierBits::Rejecting(bits)),
             ];
             for spec in specs {
                 assert_eq!(spec.check().is_ok(), good, "{spec:?}");

@@ -155,6 +155,10 @@ fn bloomier(bits_per_key: f64) -> FilterSpec {
     FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits_per_key))
 }
 
+fn rejecting(bits_per_key: f64) -> FilterSpec {
+    FilterSpec::Bloomier(BloomierBits::Rejecting(bits_per_key))
+}
+
 const BLOCK: FilterSpec = FilterSpec::Bloomier(BloomierBits::Block);
 const SLOT: FilterSpec = FilterSpec::Bloomier(BloomierBits::Slot);
 
@@ -168,6 +172,7 @@ fn every_key_is_found_at_every_size() {
         keys.build(bloomier(1.0), count)
             .check_all(&keys, keys.max_slot == 0 && count <= 20);
         keys.build(bloomier(40.7), count).check_all(&keys, true);
+        keys.build(rejecting(40.7), count).check_all(&keys, false);
         keys.build(bloomier(64.0), count).check_all(&keys, true);
     }
 }
@@ -300,6 +305,8 @@ fn bloomier_rate_is_as_designed() {
         (20_000, bloomier(9.9)),
         (20_000, bloomier(10.3)),
         (20_000, bloomier(13.0)),
+        (1000, rejecting(9.5)),
+        (20_000, rejecting(13.0)),
     ] {
         let keys = Keys::new(count);
         for salt in 0..4 {
@@ -329,6 +336,9 @@ fn designed_rate_follows_from_the_bits() {
     check(bloomier(12.0), 1.0 / 4096.0);
     check(bloomier(13.0), 1.0 / 1024.0 * 0.625);
     check(bloomier(15.0), 1.0 / 4096.0 * 0.625);
+    check(rejecting(9.0), 1.0 / 512.0);
+    check(rejecting(13.0), 1.0 / 8192.0);
+    check(rejecting(15.5), 0.75 / 32768.0);
 }
 
 /// Header and body together, against the bits of the values alone.
@@ -455,6 +465,7 @@ fn specs() -> impl Strategy<Value = FilterSpec> {
         (1.0..30.0f64).prop_map(bloom),
         (1.0..64.0f64).prop_map(bloomier),
         (1u8..=64).prop_map(|bits| bloomier(f64::from(bits))),
+        (1.0..64.0f64).prop_map(rejecting),
         any::<bool>().prop_map(|slot| if slot { SLOT } else { BLOCK }),
     ]
 }

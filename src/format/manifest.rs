@@ -15,8 +15,11 @@ pub(crate) const HEADER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 4;
 /// Length of what stands before the payload of an edit, in bytes.
 pub(crate) const EDIT_HEADER_BYTES: usize = 4 + 4 + 8;
 
-/// Least bytes of an encoded segment: four numbers of eight bytes, level, checksum, two keys.
-const SEGMENT_BYTES_MIN: usize = 4 * 8 + 4 + 4 + 2;
+/// Least bytes of an encoded segment: five numbers of eight bytes, level, checksum, two keys.
+const SEGMENT_BYTES_MIN: usize = 5 * 8 + 4 + 4 + 2;
+
+/// Least bytes of the lookups of a segment: its number, and seven numbers.
+const TRAFFIC_BYTES_MIN: usize = 8 + 7;
 
 /// The head of a manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +41,28 @@ pub(crate) struct SegmentMeta {
     pub(crate) footer_sum: u32,
     /// Sequence of the newest entry.
     pub(crate) sequence_max: Sequence,
+    /// The file of the filter that stands for the one in the segment, 0 for none.
+    pub(crate) filter_file: u64,
     pub(crate) first_key: Vec<u8>,
     pub(crate) last_key: Vec<u8>,
+}
+
+/// What point lookups met in a segment since it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Traffic {
+    /// Lookups that came to the segment.
+    pub(crate) probes: u64,
+    /// Of these, answered "absent" without a data block.
+    pub(crate) negatives: u64,
+    /// Of these, the key was there.
+    pub(crate) true_positives: u64,
+    /// Of these, a data block was searched in vain.
+    pub(crate) false_positives: u64,
+    /// Data blocks read for them that were not in the cache, and their bytes.
+    pub(crate) block_reads: u64,
+    pub(crate) block_bytes: u64,
+    /// Lookups in the runs of the store while the segment was live, wherever they went.
+    pub(crate) lookups: u64,
 }
 
 /// Which journals are still needed: from this one on.
@@ -62,6 +85,8 @@ pub(crate) struct Edit {
     /// ... and below here they are the store's: a file with such a number that is not live is
     /// dead.
     pub(crate) reserved_end: u64,
+    /// What was counted for segments that are live after this edit, in place of what was known.
+    pub(crate) traffic: Vec<(u64, Traffic)>,
 }
 
 impl Header {
@@ -140,6 +165,11 @@ impl Edit {
         for segment in &self.added {
             segment.encode(&mut out);
         }
+        varint::encode(self.traffic.len() as u64, &mut out);
+        for (id, traffic) in &self.traffic {
+            out.extend_from_slice(&id.to_le_bytes());
+            traffic.encode(&mut out);
+        }
         out
     }
 
@@ -197,6 +227,10 @@ impl Edit {
         for _ in 0..cursor.count("edit.added", SEGMENT_BYTES_MIN)? {
             edit.added.push(SegmentMeta::decode(&mut cursor)?);
         }
+        for _ in 0..cursor.count("edit.traffic", TRAFFIC_BYTES_MIN)? {
+            let id = cursor.u64("edit.traffic_id")?;
+            edit.traffic.push((id, Traffic::decode(&mut cursor)?));
+        }
         cursor.end("edit")?;
         Ok(edit)
     }
@@ -204,7 +238,13 @@ impl Edit {
 
 impl SegmentMeta {
     fn encode(&self, out: &mut Vec<u8>) {
-        for number in [self.id, self.run, self.file_len, self.sequence_max.0] {
+        for number in [
+            self.id,
+            self.run,
+            self.file_len,
+            self.sequence_max.0,
+            self.filter_file,
+        ] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.level.to_le_bytes());
@@ -221,6 +261,7 @@ impl SegmentMeta {
             run: cursor.u64("segment.run")?,
             file_len: cursor.u64("segment.file_len")?,
             sequence_max: Sequence(cursor.u64("segment.sequence_max")?),
+            filter_file: cursor.u64("segment.filter_file")?,
             level: cursor.u32("segment.level")?,
             footer_sum: cursor.u32("segment.footer_sum")?,
             first_key: cursor.prefixed("segment.first_key")?.to_vec(),
@@ -230,6 +271,34 @@ impl SegmentMeta {
             return Err(cursor.malformed("segment: its key range is reversed"));
         }
         Ok(meta)
+    }
+}
+
+impl Traffic {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for number in [
+            self.probes,
+            self.negatives,
+            self.true_positives,
+            self.false_positives,
+            self.block_reads,
+            self.block_bytes,
+            self.lookups,
+        ] {
+            varint::encode(number, out);
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Traffic, Malformed> {
+        Ok(Traffic {
+            probes: cursor.varint("traffic.probes")?,
+            negatives: cursor.varint("traffic.negatives")?,
+            true_positives: cursor.varint("traffic.true_positives")?,
+            false_positives: cursor.varint("traffic.false_positives")?,
+            block_reads: cursor.varint("traffic.block_reads")?,
+            block_bytes: cursor.varint("traffic.block_bytes")?,
+            lookups: cursor.varint("traffic.lookups")?,
+        })
     }
 }
 
@@ -245,8 +314,18 @@ mod tests {
             file_len: 8192,
             footer_sum: 99,
             sequence_max: Sequence(1000),
+            filter_file: 11,
             first_key: b"a".to_vec(),
             last_key: b"zebra".to_vec(),
+        };
+        let traffic = Traffic {
+            probes: 7,
+            negatives: 1,
+            true_positives: 2,
+            false_positives: 4,
+            block_reads: 6,
+            block_bytes: 24_576,
+            lookups: u64::MAX,
         };
         Edit {
             added: vec![segment.clone(), SegmentMeta { id: 13, ..segment }],
@@ -258,6 +337,7 @@ mod tests {
             }),
             next_file: 15,
             reserved_end: 40,
+            traffic: vec![(12, Traffic::default()), (13, traffic)],
         }
     }
 

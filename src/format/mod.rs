@@ -26,6 +26,7 @@ pub(crate) mod journal;
 pub(crate) mod manifest;
 pub(crate) mod region;
 pub(crate) mod segment;
+pub(crate) mod sidecar;
 pub(crate) mod varint;
 
 pub(crate) use cursor::{Cursor, Malformed};

@@ -5,6 +5,7 @@ use super::cursor::{Cursor, Malformed};
 use super::region::TRAILER_BYTES;
 use super::varint;
 use crate::key::Sequence;
+use crate::sketch::Sketch;
 
 const MAGIC: &[u8; 8] = b"cribaseg";
 const VERSION: u16 = 1;
@@ -154,9 +155,22 @@ pub(crate) struct Properties {
     pub(crate) sequence_min: Sequence,
     pub(crate) sequence_max: Sequence,
     pub(crate) raw_bytes: u64,
+    /// Keys whose newest entry in the segment is a tombstone.
+    pub(crate) deleted_keys: u64,
     pub(crate) first_key: Vec<u8>,
     pub(crate) last_key: Vec<u8>,
+    pub(crate) sketches: Sketches,
     pub(crate) filter: Option<FilterProperties>,
+}
+
+/// The keys of a segment, each in one of two sets. `None` for a sketch that this version cannot
+/// read: estimates then go without it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Sketches {
+    /// Keys whose newest entry is a value.
+    pub(crate) values: Option<Sketch>,
+    /// Keys whose newest entry is a tombstone.
+    pub(crate) deleted: Option<Sketch>,
 }
 
 impl Properties {
@@ -169,6 +183,7 @@ impl Properties {
             self.sequence_min.0,
             self.sequence_max.0,
             self.raw_bytes,
+            self.deleted_keys,
         ];
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
@@ -176,6 +191,11 @@ impl Properties {
         for key in [&self.first_key, &self.last_key] {
             varint::encode(key.len() as u64, &mut out);
             out.extend_from_slice(key);
+        }
+        for sketch in [&self.sketches.values, &self.sketches.deleted] {
+            let bytes = sketch.as_ref().map(Sketch::to_bytes).unwrap_or_default();
+            varint::encode(bytes.len() as u64, &mut out);
+            out.extend_from_slice(&bytes);
         }
         match &self.filter {
             None => out.push(0),
@@ -198,8 +218,13 @@ impl Properties {
             sequence_min: Sequence(cursor.u64("properties.sequence_min")?),
             sequence_max: Sequence(cursor.u64("properties.sequence_max")?),
             raw_bytes: cursor.u64("properties.raw_bytes")?,
+            deleted_keys: cursor.u64("properties.deleted_keys")?,
             first_key: cursor.prefixed("properties.first_key")?.to_vec(),
             last_key: cursor.prefixed("properties.last_key")?.to_vec(),
+            sketches: Sketches {
+                values: Sketch::from_bytes(cursor.prefixed("properties.values_sketch")?),
+                deleted: Sketch::from_bytes(cursor.prefixed("properties.deleted_sketch")?),
+            },
             filter: None,
         };
         let kind = cursor.u8("properties.filter_kind")?;
@@ -281,6 +306,7 @@ pub(crate) const REGION_BYTES_MIN: u64 = TRAILER_BYTES as u64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::KeyHash;
 
     #[test]
     fn footer_round_trip_and_damage() {
@@ -317,6 +343,8 @@ mod tests {
             equal_hashes: true,
             designed_rate: 0.25,
         };
+        let mut sketch = Sketch::default();
+        sketch.insert(KeyHash(77));
         let properties = Properties {
             entries: 3,
             keys: 2,
@@ -324,8 +352,13 @@ mod tests {
             sequence_min: Sequence(5),
             sequence_max: Sequence(9),
             raw_bytes: 77,
+            deleted_keys: 1,
             first_key: b"".to_vec(),
             last_key: b"z".to_vec(),
+            sketches: Sketches {
+                values: Some(sketch),
+                deleted: Some(Sketch::default()),
+            },
             filter: Some(filter),
         };
         let bytes = properties.encode();
@@ -335,6 +368,7 @@ mod tests {
         }
         let without = Properties {
             filter: None,
+            sketches: Sketches::default(),
             ..properties
         };
         assert_eq!(Properties::decode(&without.encode()), Ok(without));

@@ -227,6 +227,27 @@ impl Fences {
         }
     }
 
+    /// How many blocks lie before a key, in fractions: within its block the key stands where it
+    /// would if the keys there were spread evenly. `first` and `last` are those of the segment,
+    /// the key is between them.
+    pub(crate) fn position(&self, key: &[u8], (first, last): (&[u8], &[u8])) -> f64 {
+        let block = self.last_block_of(key) as usize;
+        let head_of = |key| self.split(key).0;
+        let from = match block {
+            0 => head_of(first),
+            _ => self.heads[block],
+        };
+        let to = self.heads.get(block + 1).copied();
+        let to = to.unwrap_or_else(|| head_of(last));
+        let within = if from < to {
+            let key = head_of(key).clamp(from, to);
+            (key - from) as f64 / (to - from) as f64
+        } else {
+            0.5
+        };
+        block as f64 + within
+    }
+
     /// Bytes in memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let offsets = match &self.offsets {
@@ -309,6 +330,20 @@ mod tests {
                 .collect();
             assert_eq!(covering, [fences.first_block_of(key.as_bytes())], "{key}");
         }
+    }
+
+    #[test]
+    fn positions_ascend_and_are_even_within_a_block() {
+        let blocks: &[&[&str]] = &[&["k00", "k40"], &["k50", "k90"]];
+        let fences = fences(blocks);
+        let position = |key: &str| fences.position(key.as_bytes(), (b"k00", b"k90"));
+        assert_eq!(position("k00"), 0.0);
+        // The fence is "k5", a little before the first key of its block.
+        assert!((1.0..1.1).contains(&position("k50")), "{}", position("k50"));
+        assert_eq!(position("k90"), 2.0);
+        assert!((position("k25") - 0.5).abs() < 0.1, "{}", position("k25"));
+        let keys: Vec<String> = (0..=90).map(|n| format!("k{n:02}")).collect();
+        assert!(keys.is_sorted_by_key(|key| position(key)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::cache::{Cache, Weigh};
 use crate::error::Error;
 use crate::filter::{Answer, Filter, FilterKind, KeyHash, Lookup, Window};
 use crate::format::Malformed;
+use crate::format::region::TRAILER_BYTES;
 use crate::format::segment::{
     self, FilterProperties, PAGE_BYTES, PAGE_TRAILER_BYTES, PAGE_WORDS, pages_len,
 };
@@ -32,18 +33,12 @@ const WINDOW_WORDS_MAX: usize = 128;
 pub(crate) struct SegmentFilter {
     pub(crate) filter: Filter,
     pub(crate) equal_hashes: bool,
+    source: PageSource,
     body: Body,
     body_words: u64,
-    pub(crate) counters: Counters,
-}
-
-/// What a filter's answers were worth. Relaxed: they are only ever added up.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) probes: AtomicU64,
-    pub(crate) negatives: AtomicU64,
-    pub(crate) true_positives: AtomicU64,
-    pub(crate) false_positives: AtomicU64,
+    /// Bytes of pages and header on disk.
+    pub(crate) disk_bytes: u64,
+    /// Lookups that met a page that cannot be read.
     pub(crate) damaged_pages: AtomicU64,
 }
 
@@ -77,14 +72,15 @@ impl Words {
 }
 
 /// Where the pages of a filter are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PageSource<'a> {
-    pub(crate) file: &'a dyn ReadFile,
-    pub(crate) segment_id: u64,
+#[derive(Clone, Debug)]
+pub(crate) struct PageSource {
+    pub(crate) file: Arc<dyn ReadFile>,
+    /// Number of the file, for the cache.
+    pub(crate) file_id: u64,
     pub(crate) identity: u64,
 }
 
-impl PageSource<'_> {
+impl PageSource {
     /// Reads and verifies the page with this ordinal.
     fn read(&self, start: u64, body_words: u64, page: u64) -> Result<(Vec<u64>, usize), Malformed> {
         let offset = start + page * PAGE_BYTES as u64;
@@ -107,7 +103,7 @@ impl SegmentFilter {
         header: &[u8],
         properties: &FilterProperties,
         (start, end): (u64, u64),
-        source: PageSource<'_>,
+        source: PageSource,
         pinned: bool,
     ) -> Result<SegmentFilter, Malformed> {
         let malformed = |what: &str| Malformed {
@@ -134,9 +130,11 @@ impl SegmentFilter {
         Ok(SegmentFilter {
             filter,
             equal_hashes,
+            source,
             body,
             body_words,
-            counters: Counters::default(),
+            disk_bytes: pages_len(body_words) + header.len() as u64 + TRAILER_BYTES as u64,
+            damaged_pages: AtomicU64::new(0),
         })
     }
 
@@ -144,22 +142,20 @@ impl SegmentFilter {
     pub(crate) fn ask(
         &self,
         hash: KeyHash,
-        source: PageSource<'_>,
         pages: &Cache<FilterPage>,
         probe: &mut Probe,
     ) -> Answer {
-        self.counters.probes.fetch_add(1, Ordering::Relaxed);
         let window = match self.filter.locate(hash) {
             Lookup::Answered(answer) => return answer,
             Lookup::Window(window) => window,
         };
         match &self.body {
             Body::Pinned(words) => self.filter.answer(&window, words.get(&window)),
-            Body::OnDisk(start) => match self.fetch(*start, &window, source, (pages, probe)) {
+            Body::OnDisk(start) => match self.fetch(*start, &window, (pages, probe)) {
                 Ok(answer) => answer,
                 Err(_damaged) => {
                     probe.filter_damaged = true;
-                    self.counters.damaged_pages.fetch_add(1, Ordering::Relaxed);
+                    self.damaged_pages.fetch_add(1, Ordering::Relaxed);
                     Answer::Maybe
                 }
             },
@@ -171,7 +167,6 @@ impl SegmentFilter {
         &self,
         start: u64,
         window: &Window,
-        source: PageSource<'_>,
         (pages, probe): (&Cache<FilterPage>, &mut Probe),
     ) -> Result<Answer, Malformed> {
         let words = window.words();
@@ -179,7 +174,7 @@ impl SegmentFilter {
         let mut gathered = [0; WINDOW_WORDS_MAX];
         let mut count = 0;
         for page in words.start / page_words..=(words.end - 1) / page_words {
-            let content = self.page(start, page, source, (pages, probe))?;
+            let content = self.page(start, page, (pages, probe))?;
             let from = words.start.max(page * page_words) - page * page_words;
             let to = words.end.min((page + 1) * page_words) - page * page_words;
             let part = content
@@ -203,16 +198,15 @@ impl SegmentFilter {
         &self,
         start: u64,
         page: u64,
-        source: PageSource<'_>,
         (pages, probe): (&Cache<FilterPage>, &mut Probe),
     ) -> Result<FilterPage, Malformed> {
         probe.filter_pages += 1;
-        let key = (source.segment_id, start + page * PAGE_BYTES as u64);
+        let key = (self.source.file_id, start + page * PAGE_BYTES as u64);
         if let Some(found) = pages.get(key) {
             probe.from_cache += 1;
             return Ok(found);
         }
-        let (words, len) = source.read(start, self.body_words, page)?;
+        let (words, len) = self.source.read(start, self.body_words, page)?;
         probe.read_bytes += len as u64;
         let found = FilterPage(Arc::from(words));
         pages.insert(key, found.clone());

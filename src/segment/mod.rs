@@ -8,10 +8,13 @@ mod block;
 mod fences;
 mod filter;
 mod inspect;
+mod keys;
 mod reader;
+pub(crate) mod sidecar;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod walk;
 mod writer;
 

@@ -1,17 +1,20 @@
 //! Opens a segment and looks keys up in it.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::filter::{Answer, BloomierBits, FilterSpec, KeyHash};
+use crate::filter::{Answer, BloomierBits, FilterKind, FilterSpec, KeyHash, REJECTING_BITS_MIN};
 use crate::format::Malformed;
 use crate::format::block::Found;
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
-use crate::format::segment::{FOOTER_BYTES, Footer, Properties, REGION_BYTES_MIN};
+use crate::format::segment::{
+    FOOTER_BYTES, FilterProperties, Footer, Properties, REGION_BYTES_MIN,
+};
 use crate::key::{Kind, Sequence};
 use crate::options::FilterResidency;
 use crate::slice::Slice;
@@ -19,7 +22,8 @@ use crate::storage::{ReadCause, ReadFile, Storage};
 
 use super::fences::Fences;
 use super::filter::{FilterState, PageSource, SegmentFilter};
-use super::{Block, Caches, file_name};
+use super::traffic::Counters;
+use super::{Block, Caches, file_name, sidecar};
 
 /// A segment of the live version.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub(crate) struct Segment {
     storage: Arc<dyn Storage>,
     /// Not live any more: the file goes with the last reader.
     obsolete: AtomicBool,
+    /// Another filter file stands for this segment's own by now: it goes with the last reader.
+    filter_obsolete: AtomicBool,
     /// Time it took to build the filter, when that was done by this process.
     pub(super) filter_build_time: Option<Duration>,
 }
@@ -43,6 +49,7 @@ pub(super) struct Body {
     pub(super) properties: Properties,
     pub(super) fences: Fences,
     pub(super) filter: FilterState,
+    pub(super) counters: Counters,
 }
 
 /// What one lookup asked and cost in one segment.
@@ -57,6 +64,9 @@ pub(crate) struct Probe {
     pub(crate) data_blocks: u64,
     pub(crate) from_cache: u64,
     pub(crate) read_bytes: u64,
+    /// Data blocks that were not in the cache, and their bytes.
+    pub(crate) block_reads: u64,
+    pub(crate) block_bytes: u64,
 }
 
 /// The newest visible entry of a key.
@@ -95,6 +105,7 @@ impl Segment {
             .map_err(|error| Error::io(&path, error))?;
         let pinned = residency == FilterResidency::Pinned;
         let body = match (Opener {
+            storage,
             file,
             path: &path,
             meta: &meta,
@@ -111,6 +122,7 @@ impl Segment {
             body,
             storage: Arc::clone(storage),
             obsolete: AtomicBool::new(false),
+            filter_obsolete: AtomicBool::new(false),
             filter_build_time: None,
         })
     }
@@ -146,13 +158,35 @@ impl Segment {
             body: self.body.clone(),
             storage: Arc::clone(&self.storage),
             obsolete: AtomicBool::new(false),
+            filter_obsolete: AtomicBool::new(false),
             filter_build_time: self.filter_build_time,
         }
+    }
+
+    /// Whether a key of the range can be here.
+    pub(crate) fn overlaps(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> bool {
+        let (first, last) = (&*self.meta.first_key, &*self.meta.last_key);
+        let begins = match lower {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => last >= &**lower,
+            Bound::Excluded(lower) => last > &**lower,
+        };
+        begins
+            && match upper {
+                Bound::Unbounded => true,
+                Bound::Included(upper) => first <= &**upper,
+                Bound::Excluded(upper) => first < &**upper,
+            }
     }
 
     /// The segment is durably not live: its file is removed when nobody reads it any more.
     pub(crate) fn retire(&self) {
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// The segment is durably live with another filter file than this one has.
+    pub(crate) fn retire_filter(&self) {
+        self.filter_obsolete.store(true, Ordering::Release);
     }
 
     /// Keys, entries and tombstones; zeros when the segment is damaged.
@@ -178,14 +212,30 @@ impl Segment {
     /// Whether the filter is about what a new one would be, so that writing it anew gains nothing.
     pub(crate) fn filter_fits(&self, wanted: Option<FilterSpec>) -> bool {
         let Ok(body) = &self.body else { return true };
-        match (&body.filter, wanted) {
-            (FilterState::None, None) => true,
-            (FilterState::Ready(filter), Some(FilterSpec::Bloomier(wanted))) => match wanted {
-                BloomierBits::BitsPerKey(bits) => (filter.filter.r_bits() - bits).abs() <= 0.5,
-                BloomierBits::Block | BloomierBits::Slot => true,
+        let filter = match (&body.filter, wanted) {
+            (FilterState::None, None) => return true,
+            (FilterState::Ready(filter), Some(_)) => &filter.filter,
+            _ => return false,
+        };
+        let ordinal_bits = 32 - (body.fences.block_count().saturating_sub(1)).leading_zeros();
+        let place_bits = f64::from(ordinal_bits.max(REJECTING_BITS_MIN));
+        let near = |bits: f64| (filter.r_bits() - bits).abs() <= 0.5;
+        match (wanted, filter.kind()) {
+            (Some(FilterSpec::Bloom { bits_per_key }), FilterKind::Bloom) => near(bits_per_key),
+            (Some(FilterSpec::Bloomier(bits)), FilterKind::Bloomier) => match bits {
+                BloomierBits::BitsPerKey(bits) | BloomierBits::Rejecting(bits) => near(bits),
+                BloomierBits::Block => near(place_bits),
+                BloomierBits::Slot => filter.r_bits() > place_bits,
             },
-            (FilterState::Ready(_), Some(FilterSpec::Bloom { .. })) => true,
             _ => false,
+        }
+    }
+
+    /// The kind of the filter, if there is one that can be asked.
+    pub(crate) fn filter_kind(&self) -> Option<&'static str> {
+        match &self.body.as_ref().ok()?.filter {
+            FilterState::Ready(filter) => Some(filter.filter.kind().name()),
+            FilterState::None | FilterState::Damaged(_) => None,
         }
     }
 
@@ -221,7 +271,9 @@ impl Segment {
         let FilterState::Ready(filter) = &body.filter else {
             probe.filter_damaged = matches!(body.filter, FilterState::Damaged(_));
             let block = body.fences.first_block_of(key);
-            return self.search(key, sequence, (block, None), (caches, probe));
+            let hit = self.search(key, sequence, (block, None), (caches, probe))?;
+            body.counters.count(hit.is_some(), probe);
+            return Ok(hit);
         };
         let hit = match self.ask(body, filter, (hash, key), (caches, probe)) {
             Next::Absent => None,
@@ -240,13 +292,7 @@ impl Segment {
                 }
             }
         };
-        let counters = &filter.counters;
-        let counter = match (&hit, probe.data_blocks) {
-            (Some(_), _) => &counters.true_positives,
-            (None, 0) => &counters.negatives,
-            (None, _) => &counters.false_positives,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        body.counters.count(hit.is_some(), probe);
         Ok(hit)
     }
 
@@ -258,7 +304,7 @@ impl Segment {
         (hash, key): (KeyHash, &[u8]),
         (caches, probe): (&Caches, &mut Probe),
     ) -> Next {
-        let answer = filter.ask(hash, self.page_source(body), &caches.pages, probe);
+        let answer = filter.ask(hash, &caches.pages, probe);
         probe.answer = Some(answer);
         let location = match answer {
             Answer::No => return Next::Absent,
@@ -290,14 +336,6 @@ impl Segment {
                     Next::Absent
                 }
             }
-        }
-    }
-
-    fn page_source<'a>(&self, body: &'a Body) -> PageSource<'a> {
-        PageSource {
-            file: &*body.file,
-            segment_id: self.meta.id,
-            identity: body.identity,
         }
     }
 
@@ -359,6 +397,8 @@ impl Segment {
             .read(ReadCause::Data, offset, len_bytes)
             .map_err(|error| Error::io(&self.path, error))?;
         probe.read_bytes += len;
+        probe.block_reads += 1;
+        probe.block_bytes += len;
         let block = Block::open(
             &stored,
             Place {
@@ -383,14 +423,22 @@ pub(crate) struct Counts {
 /// A file that cannot be removed now is removed by the next `open`.
 impl Drop for Segment {
     fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
+        let obsolete = self.obsolete.load(Ordering::Acquire);
+        if obsolete {
             drop(self.storage.remove(&file_name(self.meta.id)));
+        }
+        if self.meta.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
+            drop(
+                self.storage
+                    .remove(&sidecar::file_name(self.meta.filter_file)),
+            );
         }
     }
 }
 
 /// The steps of opening a segment.
 struct Opener<'a> {
+    storage: &'a Arc<dyn Storage>,
     file: Arc<dyn ReadFile>,
     path: &'a Path,
     meta: &'a SegmentMeta,
@@ -436,6 +484,7 @@ impl Opener<'_> {
             properties,
             fences,
             filter,
+            counters: Counters::default(),
         })
     }
 
@@ -501,13 +550,27 @@ impl Opener<'_> {
 
     /// The filter; whatever is wrong with it, the segment can be read without.
     fn filter(&self, footer: &Footer, properties: &Properties, pinned: bool) -> FilterState {
-        let Some(filter) = &properties.filter else {
-            return FilterState::None;
+        let opened = match (self.meta.filter_file, &properties.filter) {
+            (0, None) => return FilterState::None,
+            (0, Some(filter)) => self.filter_within(footer, filter, pinned),
+            (id, _) => sidecar::open(self.storage, (id, self.meta.id, self.store_id), pinned),
         };
+        match opened {
+            Ok(filter) => FilterState::Ready(Box::new(filter)),
+            Err(error) => FilterState::Damaged(error),
+        }
+    }
+
+    fn filter_within(
+        &self,
+        footer: &Footer,
+        filter: &FilterProperties,
+        pinned: bool,
+    ) -> Result<SegmentFilter> {
         let pages = (footer.filter_start, footer.filter_header);
         let source = PageSource {
-            file: &*self.file,
-            segment_id: self.meta.id,
+            file: Arc::clone(&self.file),
+            file_id: self.meta.id,
             identity: self.identity(),
         };
         let header = self.payload(
@@ -515,13 +578,7 @@ impl Opener<'_> {
             (footer.filter_header, footer.index),
             footer.filter_header_sum,
         );
-        let opened = header.and_then(|header| {
-            SegmentFilter::open(&header, filter, pages, source, pinned)
-                .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
-        });
-        match opened {
-            Ok(filter) => FilterState::Ready(Box::new(filter)),
-            Err(error) => FilterState::Damaged(error),
-        }
+        SegmentFilter::open(&header?, filter, pages, source, pinned)
+            .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
     }
 }

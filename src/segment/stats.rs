@@ -1,10 +1,10 @@
 //! What a segment says about itself from memory.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::filter::FilterKind;
+use crate::format::manifest::Traffic;
 use crate::slice::Slice;
 use crate::storage::ReadCounts;
 
@@ -37,13 +37,20 @@ pub struct SegmentStats {
     pub index_bytes: u64,
     /// The filter; `None` where the segment has none.
     pub filter: Option<FilterStats>,
+    /// Data blocks that point lookups read here in all sessions because they were not in the
+    /// cache; counted as those of [`FilterStats`] are.
+    pub block_reads: u64,
+    /// Bytes of these blocks on disk.
+    pub block_bytes: u64,
     /// Reads of this file since `open`, by cause.
     pub reads: ReadCounts,
     /// Why the segment cannot be read, if it cannot; lookups in its key range are errors.
     pub damage: Option<String>,
 }
 
-/// The filter of one segment. Counters start at zero at `open`.
+/// The filter of one segment. Its counters go on from session to session: they are written when
+/// the tree changes and at close, so what was counted since then is lost with a kill. A segment
+/// that comes of a merge starts at zero, and so does a filter that was rebuilt.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FilterStats {
@@ -78,7 +85,7 @@ pub struct FilterStats {
 impl FilterStats {
     /// False positives as a part of all probes for absent keys, or `None` before the first one.
     pub fn measured_rate(&self) -> Option<f64> {
-        let absent = self.negatives + self.false_positives;
+        let absent = self.negatives.saturating_add(self.false_positives);
         (absent > 0).then(|| self.false_positives as f64 / absent as f64)
     }
 }
@@ -105,6 +112,9 @@ impl Segment {
                 stats.blocks = u64::from(body.fences.block_count());
                 stats.data_bytes = body.footer.data_end;
                 stats.index_bytes = body.fences.memory_bytes();
+                let traffic = body.counters.load(0);
+                stats.block_reads = traffic.block_reads;
+                stats.block_bytes = traffic.block_bytes;
                 stats.filter = filter_stats(body, self.filter_build_time);
             }
         }
@@ -123,30 +133,25 @@ fn filter_stats(body: &Body, build_time: Option<Duration>) -> Option<FilterStats
             ..FilterStats::default()
         }),
         FilterState::Ready(filter) => Some(FilterStats {
-            disk_bytes,
+            disk_bytes: filter.disk_bytes,
             build_time,
-            ..ready_stats(filter)
+            ..ready_stats(filter, &body.counters.load(0))
         }),
     }
 }
 
-fn ready_stats(filter: &SegmentFilter) -> FilterStats {
-    let counters = &filter.counters;
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let damaged_pages = count(&counters.damaged_pages);
+fn ready_stats(filter: &SegmentFilter, traffic: &Traffic) -> FilterStats {
+    let damaged_pages = filter.damaged_pages.load(Ordering::Relaxed);
     FilterStats {
-        kind: match filter.filter.kind() {
-            FilterKind::Bloom => "bloom",
-            FilterKind::Bloomier => "bloomier",
-        },
+        kind: filter.filter.kind().name(),
         r_bits: filter.filter.r_bits(),
         designed_rate: filter.filter.designed_rate(),
         pinned_bytes: filter.pinned_bytes(),
         resident_bytes: filter.filter.resident_bytes() as u64,
-        probes: count(&counters.probes),
-        negatives: count(&counters.negatives),
-        true_positives: count(&counters.true_positives),
-        false_positives: count(&counters.false_positives),
+        probes: traffic.probes,
+        negatives: traffic.negatives,
+        true_positives: traffic.true_positives,
+        false_positives: traffic.false_positives,
         damage: (damaged_pages > 0)
             .then(|| format!("{damaged_pages} lookups met a damaged filter page")),
         ..FilterStats::default()

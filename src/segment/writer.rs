@@ -15,10 +15,11 @@ use crate::format::index::Builder as IndexBuilder;
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{self, Codec, Place, RegionKind, Stored, TRAILER_BYTES, file_identity};
 use crate::format::segment::{
-    FILTER_ALIGN, FilterProperties, Footer, PAGE_WORDS, Properties, encode_page,
+    FILTER_ALIGN, FilterProperties, Footer, PAGE_WORDS, Properties, Sketches, encode_page,
 };
 use crate::key::{Kind, Sequence};
 use crate::options::Compression;
+use crate::sketch::Sketch;
 use crate::storage::{AppendFile, Storage};
 
 use super::file_name;
@@ -114,6 +115,10 @@ impl Writer {
             max_slot: 0,
             properties: Properties {
                 sequence_min: Sequence::MAX,
+                sketches: Sketches {
+                    values: Some(Sketch::default()),
+                    deleted: Some(Sketch::default()),
+                },
                 ..Properties::default()
             },
             compressor,
@@ -143,7 +148,7 @@ impl Writer {
             self.block_first_key.extend_from_slice(entry.key);
         }
         if self.last_key.as_deref() != Some(entry.key) {
-            self.first_entry_of_key(entry.key);
+            self.first_entry_of_key(entry.key, entry.kind);
         }
         self.block.add(entry);
         let properties = &mut self.properties;
@@ -156,13 +161,20 @@ impl Writer {
     }
 
     /// The filter names the place of the newest entry of a key; older versions follow it.
-    fn first_entry_of_key(&mut self, key: &[u8]) {
+    fn first_entry_of_key(&mut self, key: &[u8], kind: Kind) {
+        let hash = (self.options.hash_key)(self.options.hash_seed, key);
+        let sketches = &mut self.properties.sketches;
+        let sketch = match kind {
+            Kind::Value => &mut sketches.values,
+            Kind::Tombstone => &mut sketches.deleted,
+        };
+        sketch.get_or_insert_default().insert(hash);
+        self.properties.deleted_keys += u64::from(kind == Kind::Tombstone);
         if self.options.filter.is_some() {
             let block = u32::try_from(self.index.block_count()).unwrap_or(u32::MAX);
             let slot = u16::try_from(self.block.next_group()).unwrap_or(u16::MAX);
             self.max_slot = self.max_slot.max(slot);
-            self.hashes
-                .push((self.options.hash_key)(self.options.hash_seed, key));
+            self.hashes.push(hash);
             self.places.push(FilterPlace { block, slot });
         }
         if self.properties.keys == 0 {
@@ -267,6 +279,7 @@ impl Writer {
             file_len: footer.file_len,
             footer_sum,
             sequence_max: self.properties.sequence_max,
+            filter_file: 0,
             first_key: self.properties.first_key,
             last_key: self.properties.last_key,
         };
@@ -342,7 +355,8 @@ impl Writer {
     }
 }
 
-fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[FilterPlace]) -> bool {
+/// Whether a filter finds every key at its place.
+pub(super) fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[FilterPlace]) -> bool {
     let Ok(filter) = Filter::parse(built.kind, &built.header, built.body.len() as u64) else {
         return false;
     };

@@ -217,6 +217,10 @@ impl Storage for Counting {
         self.inner.fill_random(bytes)
     }
 
+    fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        self.inner.lock_shared(name)
+    }
+
     fn boot_id(&self) -> Option<u128> {
         self.inner.boot_id()
     }

@@ -146,11 +146,14 @@ impl Storage for Disk {
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
         let mut options = OpenOptions::new();
         let file = self.open_regular(name, options.write(true).create(true).truncate(false))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(Locked { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        let locked = file.try_lock();
+        guard(file, locked)
+    }
+
+    fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        let file = self.open_regular(name, OpenOptions::new().read(true))?;
+        let locked = file.try_lock_shared();
+        guard(file, locked)
     }
 
     fn boot_id(&self) -> Option<u128> {
@@ -160,6 +163,14 @@ impl Storage for Disk {
         let text = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
         let digits = std::str::from_utf8(&text).ok()?.trim().replace('-', "");
         u128::from_str_radix(&digits, 16).ok()
+    }
+}
+
+fn guard(file: File, locked: Result<(), TryLockError>) -> io::Result<Box<dyn LockGuard>> {
+    match locked {
+        Ok(()) => Ok(Box::new(Locked { _file: file })),
+        Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -118,6 +118,16 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     /// `WouldBlock` when it is held by someone else.
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>>;
 
+    /// Takes the lock together with others who only read; nobody can take it exclusively then.
+    /// The lock file exists and is not written. Without such locks, an exclusive one.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when it is held exclusively by someone else.
+    fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        self.lock(name)
+    }
+
     /// An identity of the running operating system that changes with each start of the machine.
     /// While it stays the same, what was written to files is still there, synced or not.
     /// `None` when that is unknown.

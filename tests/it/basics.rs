@@ -236,6 +236,22 @@ fn a_second_opener_is_refused() {
 }
 
 #[test]
+fn readers_share_a_store_and_keep_writers_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let read = || Db::builder(&path).access(Access::ReadOnly).open();
+    let db = Db::open(&path).unwrap();
+    db.put("k", "v").unwrap();
+    assert!(matches!(read(), Err(Error::Locked { .. })));
+    db.close().unwrap();
+    let (first, second) = (read().unwrap(), read().unwrap());
+    assert!(matches!(Db::open(&path), Err(Error::Locked { .. })));
+    assert_eq!(first.get("k").unwrap(), second.get("k").unwrap());
+    drop((first, second));
+    Db::open(&path).unwrap();
+}
+
+#[test]
 fn what_is_no_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
@@ -385,4 +401,46 @@ fn sync_without_a_write_makes_what_was_recovered_durable() {
             .contains_key("first")
             .unwrap()
     );
+}
+
+#[test]
+fn the_ends_of_a_queue_are_found_past_everything_deleted() {
+    let (_, db) = memory();
+    for forward in [true, false] {
+        let mut model: std::collections::BTreeSet<String> =
+            (0..300).map(|n| format!("{n:05}")).collect();
+        model.iter().for_each(|key| db.put(key, "v").unwrap());
+        let check = |model: &std::collections::BTreeSet<String>| {
+            let first = db.iter().next().map(|entry| entry.unwrap().0.to_vec());
+            let last = db.iter().next_back().map(|entry| entry.unwrap().0.to_vec());
+            assert_eq!(first.as_deref(), model.first().map(|key| key.as_bytes()));
+            assert_eq!(last.as_deref(), model.last().map(|key| key.as_bytes()));
+        };
+        let old = db.snapshot();
+        for popped in 0..300 {
+            check(&model);
+            let end = if forward { model.first() } else { model.last() };
+            let end = end.unwrap().clone();
+            db.delete(&end).unwrap();
+            model.remove(&end);
+            if popped == 150 {
+                // Outside, behind, and among what was deleted.
+                for late in ["-", "00100x", "00200x", "~"] {
+                    db.put(late, "late").unwrap();
+                    model.insert(late.into());
+                    check(&model);
+                    assert_eq!(db.range(late..).next().unwrap().unwrap().0, late);
+                    assert!(db.prefix(late).next_back().is_some());
+                    db.delete(late).unwrap();
+                    model.remove(late);
+                    check(&model);
+                }
+                db.flush().unwrap();
+            }
+        }
+        check(&model);
+        assert_eq!(old.iter().count(), 300, "an older moment still sees all");
+        assert_eq!(old.iter().rev().count(), 300);
+        assert_eq!(old.range("00100".."00110").count(), 10);
+    }
 }

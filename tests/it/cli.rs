@@ -127,3 +127,101 @@ fn study_counts_what_it_says() {
             .contains("<svg")
     );
 }
+
+#[test]
+fn trees_are_studied_after_compaction() {
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let small = "study --tree --strategy leveled,lazy-leveled --keys 30000 --ratio 4 \
+                 --memtable-bytes 64KiB --lookups 20000 --json --html";
+    let mut arguments: Vec<&str> = small.split_whitespace().collect();
+    arguments.push(in_dir(page.path()));
+    let output = stdout(&arguments);
+    let rows: Vec<serde_json::Value> = output
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names = |row: &serde_json::Value| {
+        ["strategy", "allocation", "filter"].map(|name| row[name].as_str().unwrap().to_owned())
+    };
+    let expected = [
+        ["leveled", "uniform", "bloom"],
+        ["leveled", "uniform", "bloomier-uniform"],
+        ["leveled", "budget", "budget"],
+        ["lazy-leveled", "uniform", "bloom"],
+        ["lazy-leveled", "uniform", "bloomier-uniform"],
+        ["lazy-leveled", "budget", "budget"],
+    ];
+    assert_eq!(rows.iter().map(names).collect::<Vec<_>>(), expected);
+    for row in &rows {
+        let number = |field: &str| {
+            let value = row[field].as_f64();
+            value.unwrap_or_else(|| panic!("{field} in {row}"))
+        };
+        assert_eq!(number("stored_keys"), 30_000.0, "{row}");
+        assert!(number("levels") >= 3.0 && number("runs") >= 3.0, "{row}");
+        assert!(number("lookups_absent") >= 20_000.0, "{row}");
+        let counted = number("wasted_reads") / number("lookups_absent");
+        assert_eq!(counted, number("wasted_reads_per_absent"), "{row}");
+        let expected = number("expected_wasted_reads");
+        assert!((counted / expected - 1.0).abs() < 0.6, "{row}");
+        assert!(number("reads_per_present") >= 1.0, "{row}");
+        assert!(number("write_amplification") > 1.0, "{row}");
+        assert!((1.0..1.5).contains(&number("space_amplification")), "{row}");
+        // The budget is kept; small filters take a little more than their payload.
+        assert!((8.5..11.5).contains(&number("bits_per_key")), "{row}");
+        let levels = row["per_level"].as_array().unwrap();
+        assert_eq!(levels.len() as f64, number("levels"));
+    }
+    for strategy in rows.chunks(3) {
+        let ratio = strategy[2]["ratio_to_uniform_bloom"].as_f64().unwrap();
+        assert!(ratio < 0.2, "{}", strategy[2]);
+    }
+    let page = std::fs::read_to_string(page.path()).unwrap();
+    assert!(page.contains("<svg") && page.contains("lazy-leveled budget"));
+}
+
+#[test]
+fn options_of_trees_need_trees() {
+    for line in [
+        "study --strategy tiered",
+        "study --ratio 4",
+        "study --tree --runs 3",
+        "study --tree --input x",
+        "study --tree --strategy fifo",
+        "study --tree --bits 0",
+        "study --tree --filter nonsense",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        assert_eq!(criba(&arguments).status.code(), Some(2), "{line}");
+    }
+}
+
+#[test]
+fn stats_tell_of_levels() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, file) = (dir.path().join("store"), dir.path().join("lines.tsv"));
+    let lines: String = (0..3000).map(|n| format!("key{n:05}\t{n}\n")).collect();
+    std::fs::write(&file, lines).unwrap();
+    let budget = ["--filter", "budget:9"];
+    stdout(&[&["import", in_dir(&store), in_dir(&file)], &budget[..]].concat());
+    let text = stdout(&["stats", in_dir(&store)]);
+    for expected in [
+        "write amplification",
+        "designed",
+        "bloomier",
+        "stalls",
+        "3,000",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    let page = dir.path().join("stats.html");
+    let output = stdout(&["stats", in_dir(&store), "--json", "--html", in_dir(&page)]);
+    let stats: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let level = &stats["levels"][0];
+    assert_eq!((&level["keys"], &level["runs"]), (&3000.into(), &1.into()));
+    let bits = level["r_bits"].as_f64().unwrap();
+    assert!((8.5..9.1).contains(&bits), "{bits}");
+    assert!(stats["compactions"]["merges"].is_u64());
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("<svg") && page.contains("key02999"));
+}

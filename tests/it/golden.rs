@@ -106,6 +106,41 @@ fn the_document_tells_how_to_read_them() {
     }
 }
 
+/// A segment with so many keys that its sketch is dense would make a long dump.
+#[test]
+fn the_document_tells_how_to_read_a_dense_sketch() {
+    let memory = Memory::new();
+    let db = Db::builder("dense")
+        .compaction(criba::Compaction::Manual)
+        .storage(Arc::new(memory.clone()))
+        .open()
+        .unwrap();
+    for n in 0..5000 {
+        db.put(format!("{n:05}"), "x").unwrap();
+        db.delete(format!("d{n:05}")).unwrap();
+    }
+    db.put("kept", "x").unwrap();
+    db.snapshot();
+    db.flush().unwrap();
+    // Tombstones stay only where there is something to hide.
+    for n in 0..5000 {
+        db.delete(format!("{n:05}")).unwrap();
+    }
+    db.put("0", "x").unwrap();
+    db.put("1", "x").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let decoded = decode::store(&stores::files_of(&memory));
+    assert_eq!(decoded.content.len(), 3);
+    let dense = [
+        "sketch of values (3074 bytes)",
+        "sketch of deleted keys (3074 bytes)",
+    ];
+    for line in dense {
+        assert!(decoded.dump.contains(line), "{line}");
+    }
+}
+
 /// A new store has random numbers in it, so it is not kept in a file.
 #[test]
 fn a_new_store_is_as_the_document_says() {

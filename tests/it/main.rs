@@ -8,11 +8,15 @@
 mod basics;
 #[cfg(feature = "cli")]
 mod cli;
+mod compaction;
 mod concurrency;
 mod damage;
+mod estimate;
 mod faults;
 mod filters;
 mod golden;
 mod model;
 mod reads;
+mod rebuild;
 mod tidy;
+mod traffic;

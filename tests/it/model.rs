@@ -1,4 +1,5 @@
-//! Random operations against a sorted map, with flush, reopen, snapshots and both directions.
+//! Random operations against a sorted map, with flush, compactions, reopen, snapshots and both
+//! directions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,6 +20,7 @@ enum Operation {
     Range(Bound<Vec<u8>>, Bound<Vec<u8>>, Vec<bool>),
     Prefix(Vec<u8>),
     Flush,
+    Compact(Bound<Vec<u8>>, Bound<Vec<u8>>),
     Reopen,
     Kill,
     Snapshot,
@@ -59,7 +61,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => (bound(), bound(), prop::collection::vec(any::<bool>(), 0..40))
             .prop_map(|(lower, upper, turns)| Operation::Range(lower, upper, turns)),
         2 => key().prop_map(Operation::Prefix),
-        2 => Just(Operation::Flush),
+        4 => Just(Operation::Flush),
+        1 => (bound(), bound()).prop_map(|(lower, upper)| Operation::Compact(lower, upper)),
         1 => Just(Operation::Reopen),
         1 => Just(Operation::Kill),
         2 => Just(Operation::Snapshot),
@@ -75,6 +78,20 @@ struct Settings {
     block_bytes: u32,
     entries_per_group: u32,
     cache_bytes: u64,
+    /// Each session has the next one.
+    strategies: Vec<criba::Strategy>,
+    threads: usize,
+}
+
+fn strategies() -> impl Strategy<Value = Vec<criba::Strategy>> {
+    let all = vec![
+        criba::Strategy::Leveled,
+        criba::Strategy::Tiered,
+        criba::Strategy::LazyLeveled,
+        // Larger than anything here, so that nothing is dropped.
+        criba::Strategy::Fifo { bytes: 1 << 40 },
+    ];
+    prop::collection::vec(prop::sample::select(all), 1..4)
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -85,6 +102,8 @@ fn settings() -> impl Strategy<Value = Settings> {
         FilterPolicy::Bloomier(BloomierBits::Slot),
         FilterPolicy::Bloomier(BloomierBits::BitsPerKey(1.5)),
         FilterPolicy::Bloomier(BloomierBits::BitsPerKey(12.0)),
+        FilterPolicy::Budget { bits_per_key: 1.5 },
+        FilterPolicy::Budget { bits_per_key: 9.0 },
     ];
     (
         prop::sample::select(filters),
@@ -93,9 +112,20 @@ fn settings() -> impl Strategy<Value = Settings> {
         prop::sample::select(vec![512_u32, 4096]),
         prop::sample::select(vec![1_u32, 4, 16]),
         prop::sample::select(vec![0_u64, 20_000, 1 << 20]),
+        strategies(),
+        1..3_usize,
     )
         .prop_map(
-            |(filter, cached, zstd, block_bytes, entries_per_group, cache_bytes)| Settings {
+            |(
+                filter,
+                cached,
+                zstd,
+                block_bytes,
+                entries_per_group,
+                cache_bytes,
+                strategies,
+                threads,
+            )| Settings {
                 filter,
                 residency: if cached {
                     FilterResidency::Cached { bytes: 8192 }
@@ -110,6 +140,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                 block_bytes,
                 entries_per_group,
                 cache_bytes,
+                strategies,
+                threads,
             },
         )
 }
@@ -125,6 +157,11 @@ fn open(memory: &Memory, settings: &Settings) -> Db {
         .cache_bytes(settings.cache_bytes)
         .memtable_bytes(64 << 10)
         .segment_bytes(64 << 10)
+        .level_base_bytes(64 << 10)
+        .level0_runs(2)
+        .level_ratio(3)
+        .strategy(settings.strategies[0])
+        .compaction_threads(settings.threads)
         .open()
         .unwrap()
 }
@@ -232,6 +269,9 @@ impl World {
                 assert!(found.iter().map(|(k, v)| (k, v)).eq(expected));
             }
             Operation::Flush => self.db.flush().unwrap(),
+            Operation::Compact(lower, upper) => {
+                self.db.compact((lower, upper)).unwrap().wait().unwrap();
+            }
             Operation::Reopen => self.reopen(None),
             Operation::Kill => self.reopen(Some(Survivors::Everything)),
             Operation::Snapshot => {
@@ -256,6 +296,7 @@ impl World {
         }
         // A session that wrote nothing leaves the store as it was.
         let wrote = self.db.stats().sequence > self.sequence_at_open;
+        self.settings.strategies.rotate_left(1);
         self.db = open(&self.memory, &self.settings);
         self.sequence_at_open = self.db.stats().sequence;
         if wrote {
@@ -321,6 +362,8 @@ fn synced_writes_survive_power_loss_one_by_one() {
         block_bytes: 4096,
         entries_per_group: 4,
         cache_bytes: 0,
+        strategies: vec![criba::Strategy::Leveled],
+        threads: 1,
     };
     let memory = Memory::new();
     let db = open(&memory, &settings);

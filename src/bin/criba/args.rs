@@ -29,6 +29,11 @@ pub(crate) enum Command {
     /// A lookup of a key that is there stops at the first run that has it. The stores are made in a
     /// directory of their own, criba-study-..., which is removed at the end, also after an error,
     /// though not if the process is killed.
+    ///
+    /// With --tree the stores are compacted by each strategy instead, and the same memory for
+    /// filters is compared: the same bits for every key, or a budget shared out so that small runs
+    /// get more. Generated keys are loaded in random order into a small memtable, so that the tree
+    /// is as deep as that of a store many times larger; lookups begin when compaction has settled.
     Study(Box<StudyArgs>),
     /// Store a value under a key; the store is made if it is not there.
     Put(PutArgs),
@@ -52,7 +57,7 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write all entries as lines that `import` reads back without loss.
     Export(ExportArgs),
-    /// Show counters, runs and segments of a store.
+    /// Show counters, levels, runs and segments of a store.
     Stats(StatsArgs),
     /// Read and verify one segment and show what it is made of.
     Inspect(InspectArgs),
@@ -154,7 +159,8 @@ pub(crate) struct ImportArgs {
     /// Lines are JSON objects.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Filter of the new segments: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS.
+    /// Filter of the new segments: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
+    /// budget:BITS.
     #[arg(long, default_value = "bloomier:slot", value_parser = choice::filter)]
     pub(crate) filter: FilterPolicy,
     /// Compression of the new segments: none or zstd:LEVEL.
@@ -184,6 +190,9 @@ pub(crate) struct StatsArgs {
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with levels and segments.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -3,13 +3,15 @@
 //! Each is parsed and named in one spelling, so that what a report prints can be typed again. The
 //! bounds of numbers are the library's business: it checks them at `open`.
 
-use criba::{BloomierBits, Compression, Durability, FilterPolicy, FilterResidency};
+use criba::{BloomierBits, Compression, Durability, FilterPolicy, FilterResidency, Strategy};
 
-/// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`.
+/// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`, `rejecting:10`,
+/// `budget:10`.
 pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
     let unknown = || {
         format!(
-            "{text} is no filter; choose none, bloom:BITS, bloomier:block, bloomier:slot or bloomier:BITS"
+            "{text} is no filter; choose none, bloom:BITS, bloomier:block, bloomier:slot, \
+             bloomier:BITS, rejecting:BITS or budget:BITS"
         )
     };
     let bits = |text: &str| text.parse::<f64>().ok().filter(|bits| bits.is_finite());
@@ -25,6 +27,14 @@ pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
             let bits = bits(number).ok_or_else(unknown)?;
             Ok(FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)))
         }
+        Some(("rejecting", number)) => {
+            let bits = bits(number).ok_or_else(unknown)?;
+            Ok(FilterPolicy::Bloomier(BloomierBits::Rejecting(bits)))
+        }
+        Some(("budget", number)) => {
+            let bits_per_key = bits(number).ok_or_else(unknown)?;
+            Ok(FilterPolicy::Budget { bits_per_key })
+        }
         _ => Err(unknown()),
     }
 }
@@ -37,6 +47,77 @@ pub(crate) fn filter_name(policy: FilterPolicy) -> String {
         FilterPolicy::Bloomier(BloomierBits::Block) => "bloomier:block".into(),
         FilterPolicy::Bloomier(BloomierBits::Slot) => "bloomier:slot".into(),
         FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)) => format!("bloomier:{bits}"),
+        FilterPolicy::Bloomier(BloomierBits::Rejecting(bits)) => format!("rejecting:{bits}"),
+        FilterPolicy::Budget { bits_per_key } => format!("budget:{bits_per_key}"),
+    }
+}
+
+/// A filter of a study: named whole, or by a word that `--bits` completes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum StudyFilter {
+    /// `bloom`: the same bits for every key.
+    UniformBloom,
+    /// `bloomier-uniform`: the same bits for every key.
+    UniformBloomier,
+    /// `budget`: Bloomier filters with so many bits on average, shared out over the tree.
+    Budget,
+    /// As [`filter`] reads it.
+    Whole(FilterPolicy),
+}
+
+impl StudyFilter {
+    /// The policy, with so many bits where the word leaves them open.
+    pub(crate) fn policy(self, bits_per_key: f64) -> FilterPolicy {
+        match self {
+            StudyFilter::UniformBloom => FilterPolicy::Bloom { bits_per_key },
+            StudyFilter::UniformBloomier => {
+                FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits_per_key))
+            }
+            StudyFilter::Budget => FilterPolicy::Budget { bits_per_key },
+            StudyFilter::Whole(policy) => policy,
+        }
+    }
+
+    /// The word that [`study_filter`] reads.
+    pub(crate) fn name(self) -> String {
+        match self {
+            StudyFilter::UniformBloom => "bloom".into(),
+            StudyFilter::UniformBloomier => "bloomier-uniform".into(),
+            StudyFilter::Budget => "budget".into(),
+            StudyFilter::Whole(policy) => filter_name(policy),
+        }
+    }
+}
+
+/// `bloom`, `bloomier-uniform`, `budget`, or what [`filter`] reads.
+pub(crate) fn study_filter(text: &str) -> Result<StudyFilter, String> {
+    match text {
+        "bloom" => Ok(StudyFilter::UniformBloom),
+        "bloomier-uniform" => Ok(StudyFilter::UniformBloomier),
+        "budget" => Ok(StudyFilter::Budget),
+        _ => filter(text).map(StudyFilter::Whole),
+    }
+}
+
+/// `leveled`, `tiered` or `lazy-leveled`.
+pub(crate) fn strategy(text: &str) -> Result<Strategy, String> {
+    match text {
+        "leveled" => Ok(Strategy::Leveled),
+        "tiered" => Ok(Strategy::Tiered),
+        "lazy-leveled" => Ok(Strategy::LazyLeveled),
+        _ => Err(format!(
+            "{text} is no strategy; choose leveled, tiered or lazy-leveled"
+        )),
+    }
+}
+
+/// The word that [`strategy`] reads.
+pub(crate) fn strategy_name(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Leveled => "leveled",
+        Strategy::Tiered => "tiered",
+        Strategy::LazyLeveled => "lazy-leveled",
+        Strategy::Fifo { .. } => "fifo",
     }
 }
 
@@ -83,6 +164,12 @@ pub(crate) fn residency_name(residency: FilterResidency) -> String {
     }
 }
 
+/// Bits for each key; fractions count.
+pub(crate) fn bits_per_key(text: &str) -> Result<f64, String> {
+    let bits = text.parse().ok().filter(|bits| (1.0..=64.0).contains(bits));
+    bits.ok_or_else(|| format!("{text} is no number of bits for a key; choose 1 to 64"))
+}
+
 /// A number of bytes, with an optional unit of KiB, MiB or GiB.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -124,6 +211,8 @@ mod tests {
             "bloom:9.5",
             "bloomier:block",
             "bloomier:slot",
+            "rejecting:10",
+            "budget:10",
         ] {
             assert_eq!(filter_name(filter(text).unwrap()), text);
         }
@@ -131,6 +220,13 @@ mod tests {
             filter("bloomier:12.5"),
             Ok(FilterPolicy::Bloomier(BloomierBits::BitsPerKey(12.5)))
         );
+        for text in ["bloom", "bloomier-uniform", "budget", "bloom:9.5", "none"] {
+            assert_eq!(study_filter(text).unwrap().name(), text);
+        }
+        for text in ["leveled", "tiered", "lazy-leveled"] {
+            assert_eq!(strategy_name(strategy(text).unwrap()), text);
+        }
+        assert!(strategy("fifo").is_err());
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use criba::storage::{ReadCause, ReadCounts};
 use criba::{
-    CacheStats, Explanation, FilterOutcome, FilterStats, Outcome, RecoveryReport, RunStats,
-    SegmentStats, Source, Stats, Step,
+    CacheStats, CompactionStats, Explanation, FilterOutcome, FilterStats, Outcome, RecoveryReport,
+    RunStats, SegmentStats, Source, Stats, Step,
 };
 use serde_json::Value;
 
 use crate::json::Object;
+use crate::levels::{Level, levels};
 
 /// Nanoseconds, exact up to 584 years.
 fn nanoseconds(time: Duration) -> u64 {
@@ -39,13 +40,14 @@ fn reads(counts: &ReadCounts) -> Object {
     object
 }
 
-/// Everything that `criba stats` knows.
-pub(crate) fn stats(stats: &Stats) -> Object {
+/// Everything that `criba stats` knows; `live_keys` is an estimate.
+pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
     let memtable = &stats.memtable;
     let lookups = &stats.lookups;
     let stalls = &stats.stalls;
     Object::new()
         .field("sequence", stats.sequence)
+        .field("approximate_len", live_keys)
         .field(
             "memtable",
             Object::new()
@@ -76,8 +78,45 @@ pub(crate) fn stats(stats: &Stats) -> Object {
                 .field("stopped", stalls.stopped)
                 .field("stopped_ns", nanoseconds(stalls.stopped_time)),
         )
+        .field("compactions", compactions(&stats.compactions))
         .field("recovery", recovery(&stats.recovery))
+        .field("levels", list(&levels(stats), level))
         .field("runs", list(&stats.runs, run))
+}
+
+fn compactions(compactions: &CompactionStats) -> Object {
+    Object::new()
+        .field("merges", compactions.merges)
+        .field("moves", compactions.moves)
+        .field("flushed_bytes", compactions.flushed_bytes)
+        .field("merged_bytes", compactions.merged_bytes)
+        .field("merge_ns", nanoseconds(compactions.merge_time))
+        .field("debt_bytes", compactions.debt_bytes)
+        .field("is_settled", compactions.is_settled)
+        .field("user_bytes", compactions.user_bytes)
+        .field("write_amplification", compactions.write_amplification())
+}
+
+fn level(level: &Level) -> Object {
+    Object::new()
+        .field("level", level.level)
+        .field("runs", level.runs)
+        .field("segments", level.segments)
+        .field("entries", level.entries)
+        .field("keys", level.keys)
+        .field("file_bytes", level.file_bytes)
+        .field("filter", level.kinds())
+        .field("filter_bytes", level.filter_bytes)
+        .field("r_bits", level.r_bits())
+        .field("bits_per_key", level.bits_per_key())
+        .field("designed_rate", level.designed_rate())
+        .field("measured_rate", level.measured_rate())
+        .field("expected_wasted_reads", level.designed)
+        .field("probes", level.probes)
+        .field("negatives", level.negatives)
+        .field("true_positives", level.true_positives)
+        .field("false_positives", level.false_positives)
+        .field("damaged", level.damaged)
 }
 
 fn cache(cache: &CacheStats) -> Object {
@@ -130,6 +169,8 @@ pub(crate) fn segment(segment: &SegmentStats) -> Object {
                 .as_ref()
                 .map(|stats| Value::from(filter(stats))),
         )
+        .field("block_reads", segment.block_reads)
+        .field("block_bytes", segment.block_bytes)
         .field("reads", reads(&segment.reads))
         .field("damage", segment.damage.clone())
 }

@@ -11,13 +11,17 @@ mod describe;
 mod escape;
 mod exit;
 mod files;
+mod grid;
 mod json;
+mod levels;
 mod lines;
 mod output;
+mod page;
 mod point;
 mod progress;
 mod report;
 mod scan;
+mod stats;
 mod store;
 mod study;
 mod theory;
@@ -56,7 +60,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Scan(args) => scan::scan(args),
         Command::Import(args) => transfer::import(args),
         Command::Export(args) => transfer::export(args),
-        Command::Stats(args) => report::stats(args),
+        Command::Stats(args) => stats::stats(args),
         Command::Inspect(args) => report::inspect(args),
         Command::Explain(args) => report::explain(args),
     }

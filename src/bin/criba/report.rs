@@ -1,10 +1,10 @@
-//! `stats`, `inspect` and `explain`: what a store says about itself, for people and as JSON.
+//! `inspect` and `explain`: what a store says about a segment and a lookup, for people and as JSON.
 
 use criba::{BlockInfo, Inspection, SegmentStats, Stats};
 use serde_json::Value;
 
-use crate::args::{ExplainArgs, InspectArgs, StatsArgs};
-use crate::describe::{explanation, segment, stats as stats_object};
+use crate::args::{ExplainArgs, InspectArgs};
+use crate::describe::{explanation, segment};
 use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::json::Object;
@@ -15,55 +15,6 @@ use crate::what_if;
 
 /// Longest key that is shown whole in a table, in characters.
 const KEY_WIDTH: usize = 60;
-
-pub(crate) fn stats(args: &StatsArgs) -> Result<Exit, Failure> {
-    let db = store::open_to_read(&args.store)?;
-    let stats = db.stats();
-    let mut output = Output::stdout();
-    if args.json {
-        stats_object(&stats).write(&mut output)?;
-    } else {
-        write!(output, "{stats}")?;
-        write_recovery(&stats, &mut output)?;
-    }
-    output.finish()?;
-    db.close()?;
-    Ok(Exit::Done)
-}
-
-fn write_recovery(stats: &Stats, output: &mut Output) -> Result<(), Failure> {
-    let recovery = &stats.recovery;
-    let end = if recovery.clean {
-        "closed"
-    } else {
-        "not closed"
-    };
-    writeln!(
-        output,
-        "opened   last user {end}; {} batches with {} operations replayed",
-        recovery.batches, recovery.operations
-    )?;
-    for torn in &recovery.torn {
-        writeln!(
-            output,
-            "torn     {} from byte {}: {} bytes dropped, never acknowledged as durable",
-            torn.path.display(),
-            torn.offset,
-            torn.dropped_bytes
-        )?;
-    }
-    for name in &recovery.unknown_files {
-        writeln!(
-            output,
-            "unknown  {} is not the store's; left alone",
-            Escaped(name.as_bytes())
-        )?;
-    }
-    for name in &recovery.removed_files {
-        writeln!(output, "removed  {}", Escaped(name.as_bytes()))?;
-    }
-    Ok(())
-}
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let id = segment_number(&args.segment)?;

@@ -146,12 +146,35 @@ fn leveled_moves_without_rewriting_when_nothing_overlaps() {
 }
 
 #[test]
-fn leveled_begins_a_new_last_level_when_the_last_is_full() {
+fn leveled_makes_the_last_level_the_next_one_when_it_is_full() {
     let runs = [run(1, 9, &[segment(1, "a-c", 6), segment(2, "d-f", 6)])];
+    let expected = Plan::Deepen {
+        segments: vec![1, 2],
+    };
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), Some(expected));
+    // Not while something is under way; and nothing else begins meanwhile.
+    let mut busy = runs.clone();
+    busy[0].segments[0].busy = true;
+    assert_eq!(plan(&busy, &shape(Strategy::Leveled)), None);
+}
+
+/// Bug: with writers ahead, all of a level 1 of many times its size was rewritten for every few
+/// flushed runs, because there were always even more of those.
+#[test]
+fn leveled_makes_room_in_level_1_before_more_comes() {
+    let level1: Vec<SegmentFacts> = (0..6_u64)
+        .map(|n| segment(20 + n, &format!("{n}a-{n}z"), 10))
+        .collect();
+    let mut runs: Vec<RunFacts> = (30..70)
+        .rev()
+        .map(|id| run(0, id, &[segment(id, "0-9", 3)]))
+        .collect();
+    runs.push(run(1, 9, &level1));
+    runs.push(run(2, 8, &[segment(8, "3b-3c", 40)]));
     let expected = Plan::Move {
-        segments: vec![1],
+        segments: vec![20],
         level: 2,
-        target: Target::NewRun,
+        target: Target::Join(8),
     };
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), Some(expected));
 }
@@ -176,8 +199,21 @@ fn a_change_to_leveled_merges_the_runs_of_a_level_first() {
     ];
     assert_eq!(
         plan(&runs, &shape(Strategy::Leveled)),
-        merge(&[21, 20], 1, Target::NewRun)
+        merge(&[21, 20], 1, Target::Join(21))
     );
+}
+
+/// Bug: while the runs of a level could not be merged yet, the newer one went down past the older.
+#[test]
+fn a_newer_run_does_not_pass_an_older_one_of_its_level() {
+    let mut busy = segment(20, "a-c", 50);
+    busy.busy = true;
+    let runs = [
+        run(1, 21, &[segment(21, "a-c", 50), segment(22, "d-f", 50)]),
+        run(1, 20, &[busy, segment(23, "d-f", 50)]),
+        run(2, 9, &[segment(9, "x-z", 1)]),
+    ];
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), None);
 }
 
 #[test]
@@ -201,11 +237,12 @@ fn lazy_leveling_keeps_one_run_at_the_bottom() {
         run(1, 7, &[segment(7, "a-z", 12)]),
         run(1, 5, &[segment(5, "a-z", 12)]),
     ];
-    assert_eq!(plan(&runs, &lazy), merge(&[7, 5], 1, Target::NewRun));
+    // It takes the place of the newer: another arrival that is under way stays newer.
+    assert_eq!(plan(&runs, &lazy), merge(&[7, 5], 1, Target::Join(7)));
     // Outgrown, it becomes the next level.
     let runs = [
         run(1, 7, &[segment(7, "a-z", 12)]),
-        run(1, 5, &[segment(5, "a-z", 40)]),
+        run(1, 5, &[segment(5, "a-z", 41)]),
     ];
     assert_eq!(plan(&runs, &lazy), merge(&[7, 5], 2, Target::NewRun));
     // Levels above the bottom have several runs.
@@ -272,6 +309,12 @@ fn carry_out(runs: &mut Vec<RunFacts>, plan: Plan, next: &mut u64) {
             target,
         } => (segments, level, target),
         Plan::Drop { segments } => (segments, u32::MAX, Target::NewRun),
+        Plan::Deepen { .. } => {
+            for run in runs.iter_mut().filter(|run| run.level > 0) {
+                run.level += 1;
+            }
+            return;
+        }
     };
     let mut taken = Vec::new();
     for run in runs.iter_mut() {

@@ -184,6 +184,7 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         reader.u64("run");
         let file_len = reader.u64("file length");
         let sequence_max = reader.u64("last sequence");
+        assert_eq!(reader.u64("filter file"), 0);
         reader.u32("level");
         let footer_sum = u32::from_le_bytes(reader.bytes(4, "footer checksum").try_into().unwrap());
         let meta = Meta {
@@ -196,6 +197,17 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         };
         assert!(meta.first_key <= meta.last_key);
         assert!(state.segments.insert(id, meta).is_none());
+    }
+    for _ in 0..reader.varint("counted") {
+        let id = reader.u64("lookups in segment");
+        assert!(state.segments.contains_key(&id));
+        let probes = reader.varint("probes");
+        let outcomes = ["negatives", "true positives", "false positives"];
+        let outcomes = outcomes.map(|name| reader.varint(name));
+        assert_eq!(outcomes.iter().sum::<u64>(), probes);
+        let blocks = ["block reads", "block bytes"].map(|name| reader.varint(name));
+        assert_eq!(blocks[0] == 0, blocks[1] == 0);
+        assert!(reader.varint("lookups") >= probes);
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
     dump.push_str("  properties\n");
     let payload = file.region((footer.properties, properties_end), 4, dump);
     assert_eq!(payload.sum, footer.sums[2]);
-    let (counts, filter) = properties(&payload, meta, dump);
+    let (counts, sketches, filter) = properties(&payload, meta, dump);
     dump.push_str("  index\n");
     let payload = file.region((footer.index, footer.properties), 3, dump);
     assert_eq!(payload.sum, footer.sums[1]);
@@ -111,7 +111,8 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
         entries.iter().map(|entry| entry.sequence).max().unwrap(),
         entries.iter().map(raw).sum::<usize>() as u64,
     ];
-    assert_eq!(found, counts);
+    assert_eq!(found, counts[..6]);
+    check_sketches(&entries, counts[6], &sketches, state.hash_seed);
     assert_eq!(found[4], meta.sequence_max);
     match filter {
         None => {
@@ -160,7 +161,7 @@ fn properties(
     payload: &Payload<'_>,
     meta: &Meta,
     dump: &mut String,
-) -> ([u64; 6], Option<FilterProperties>) {
+) -> ([u64; 7], [Registers; 2], Option<FilterProperties>) {
     let mut reader = Reader::new(payload.bytes, payload.start);
     let counts = [
         "entries",
@@ -169,10 +170,13 @@ fn properties(
         "first sequence",
         "last sequence",
         "raw bytes",
+        "deleted keys",
     ]
     .map(|name| reader.u64(name));
     assert_eq!(reader.prefixed("first key"), meta.first_key);
     assert_eq!(reader.prefixed("last key"), meta.last_key);
+    let sketches = ["sketch of values", "sketch of deleted keys"];
+    let sketches = sketches.map(|name| sketch(&reader.prefixed(name)));
     let kind = reader.u8("filter kind");
     let filter = (kind != 0).then(|| FilterProperties {
         kind,
@@ -186,7 +190,53 @@ fn properties(
     }
     assert!(reader.is_at_end());
     dump.push_str(&reader.dump);
-    (counts, filter)
+    (counts, sketches, filter)
+}
+
+/// The registers of a sketch that are not zero.
+type Registers = BTreeMap<u64, u8>;
+
+fn sketch(bytes: &[u8]) -> Registers {
+    assert_eq!(bytes[0], 1);
+    let registers: Vec<(u64, u8)> = match bytes[1] {
+        0 => {
+            let number = |entry: &[u8]| u32::from_le_bytes([entry[0], entry[1], entry[2], 0]);
+            let numbers: Vec<u32> = bytes[2..].chunks(3).map(number).collect();
+            assert!(numbers.is_sorted_by(|a, b| a % 4096 < b % 4096) && numbers.len() < 1024);
+            let split = |n: u32| (u64::from(n % 4096), (n / 4096) as u8);
+            numbers.into_iter().map(split).collect()
+        }
+        1 => {
+            assert_eq!(bytes.len(), 2 + 3072);
+            let bit = |at: usize| bytes[2 + at / 8] >> (at % 8) & 1;
+            let rank = |r: usize| (0..6).map(|n| bit(6 * r + n) << n).sum();
+            let all = (0..4096).map(|r| (r as u64, rank(r)));
+            let used: Vec<_> = all.filter(|one| one.1 > 0).collect();
+            assert!(used.len() >= 1024);
+            used
+        }
+        other => panic!("sketch of form {other}"),
+    };
+    assert!(registers.iter().all(|one| (1..=53).contains(&one.1)));
+    registers.into_iter().collect()
+}
+
+/// The sketches are those of the keys, each by its newest entry.
+fn check_sketches(entries: &[Entry], deleted: u64, sketches: &[Registers; 2], seed: u64) {
+    let mut expected = [Registers::new(), Registers::new()];
+    let mut deleted_keys = 0;
+    for versions in entries.chunk_by(|a, b| a.key == b.key) {
+        let is_deleted = versions[0].value.is_none();
+        deleted_keys += u64::from(is_deleted);
+        let hash = xxh3_64_with_seed(&versions[0].key, seed);
+        let rank = (hash % (1 << 52)).leading_zeros() - 12 + 1;
+        let register = expected[usize::from(is_deleted)]
+            .entry(hash >> 52)
+            .or_default();
+        *register = (rank as u8).max(*register);
+    }
+    assert_eq!(deleted, deleted_keys);
+    assert_eq!(*sketches, expected);
 }
 
 /// A data block as the index knows it.

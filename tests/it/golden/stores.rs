@@ -49,8 +49,8 @@ pub(super) fn new_store(store_id: u128, hash_seed: u64) -> Files {
     manifest.extend(store_id.to_le_bytes());
     manifest.extend(hash_seed.to_le_bytes());
     manifest.extend(checksum(1, 0, &[&manifest]).to_le_bytes());
-    let payload = [&2_u64.to_le_bytes()[..], &66_u64.to_le_bytes(), &[0; 3]].concat();
-    let covered = [&19_u32.to_le_bytes()[..], &[0; 8], &payload].concat();
+    let payload = [&2_u64.to_le_bytes()[..], &66_u64.to_le_bytes(), &[0; 4]].concat();
+    let covered = [&20_u32.to_le_bytes()[..], &[0; 8], &payload].concat();
     manifest.extend(checksum(1, 52, &[&covered]).to_le_bytes());
     manifest.extend(covered);
 
@@ -141,6 +141,10 @@ fn write_colours(db: &Db) {
     }
     batch.delete("fruit/04");
     batch.commit().unwrap();
+    // Lookups that the next edit counts: two that find their key, one that does not.
+    assert!(db.contains_key("fruit/07").unwrap());
+    assert!(db.contains_key("history").unwrap());
+    assert!(!db.contains_key("fruit/7").unwrap());
     db.flush().unwrap();
 }
 

@@ -3,13 +3,33 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use criba::{FilterPolicy, FilterResidency};
+use clap::builder::ArgPredicate::IsPresent;
+use criba::{FilterPolicy, FilterResidency, Strategy};
 
-use crate::choice;
+use crate::choice::{self, StudyFilter};
 
 /// The options of a study. What it does is told where the command is defined.
 #[derive(Args, Debug)]
 pub(crate) struct StudyArgs {
+    /// Study trees after compaction: how many reads the same filter memory saves, shared out
+    /// uniformly or by a budget, under each strategy.
+    #[arg(long, conflicts_with_all = ["input", "runs", "residency", "cache_bytes"])]
+    pub(crate) tree: bool,
+    /// Strategies to compare: leveled, tiered, lazy-leveled.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::strategy,
+          default_value = "leveled,tiered,lazy-leveled", requires = "tree")]
+    pub(crate) strategy: Vec<Strategy>,
+    /// Bits per key for the filters bloom, bloomier-uniform and budget.
+    #[arg(long, value_name = "B", default_value_t = 10.0, value_parser = choice::bits_per_key)]
+    pub(crate) bits: f64,
+    /// How many times larger a level is than the one above, or how many runs it collects.
+    #[arg(long, value_name = "T", default_value_t = 10, requires = "tree",
+          value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(crate) ratio: u32,
+    /// Memory for entries before they become a run; the first level is four times as large.
+    #[arg(long, value_name = "BYTES", default_value = "128KiB", requires = "tree",
+          value_parser = choice::bytes)]
+    pub(crate) memtable_bytes: u64,
     /// Take the lines of this file as keys; - is standard input. Lines may repeat (each time they
     /// are written again), empty lines and lines over 65,535 bytes are skipped, the latter counted.
     /// A quarter of the distinct lines, chosen by hash, is not loaded: these are the absent keys.
@@ -20,29 +40,35 @@ pub(crate) struct StudyArgs {
           value_parser = clap::value_parser!(u64).range(2..=1 << 32))]
     pub(crate) sample: Option<u64>,
     /// Load so many generated keys.
-    #[arg(long, value_name = "N", default_value_t = 400_000, conflicts_with = "input",
+    #[arg(long, value_name = "N", default_value = "400000", conflicts_with = "input",
           value_parser = clap::value_parser!(u64).range(2..=1 << 30))]
     pub(crate) keys: u64,
     /// Deal the keys into so many runs.
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) runs: u64,
-    /// Look up so many present and so many absent keys.
-    #[arg(long, value_name = "N", default_value_t = 100_000,
+    /// Look up so many present and so many absent keys. With --tree 200,000 at least, and more
+    /// absent ones where few reads are expected, so that they can be counted.
+    #[arg(long, value_name = "N", default_value = "100000",
+          default_value_if("tree", IsPresent, "200000"),
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) lookups: u64,
-    /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::filter,
-          default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot")]
-    pub(crate) filter: Vec<FilterPolicy>,
+    /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
+    /// budget:BITS, and bloom, bloomier-uniform and budget with as many bits as --bits says: the
+    /// default with --tree.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::study_filter,
+          default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot",
+          default_value_if("tree", IsPresent, "bloom,bloomier-uniform,budget"))]
+    pub(crate) filter: Vec<StudyFilter>,
     /// Where filters are: pinned in memory, or in a cache of pages, cached:BYTES.
     #[arg(long, default_value = "pinned", value_parser = choice::residency)]
     pub(crate) residency: FilterResidency,
     /// Cache for data blocks; with anything but 0, reads are no longer those of a cold lookup.
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = choice::bytes)]
     pub(crate) cache_bytes: u64,
-    /// Bytes of each value.
-    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = value_bytes)]
+    /// Bytes of each value; 20 with --tree.
+    #[arg(long, value_name = "BYTES", default_value = "100",
+          default_value_if("tree", IsPresent, "20"), value_parser = value_bytes)]
     pub(crate) value_bytes: u64,
     /// Target size of a data block.
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
@@ -62,6 +88,13 @@ pub(crate) struct StudyArgs {
     /// Write a page with table and plots.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+}
+
+impl StudyArgs {
+    /// The policies to compare.
+    pub(crate) fn policies(&self) -> impl ExactSizeIterator<Item = FilterPolicy> {
+        self.filter.iter().map(|filter| filter.policy(self.bits))
+    }
 }
 
 /// Largest value that a study makes, in bytes.

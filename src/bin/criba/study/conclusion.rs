@@ -3,8 +3,8 @@
 use criba::{FilterPolicy, FilterResidency};
 
 use super::row::{Row, per};
-use super::table::thousands;
 use crate::choice::bytes_name;
+use crate::grid::thousands;
 
 /// Compares the best Bloomier filter with the Bloom filter that takes about as much memory, and with
 /// no filter.

@@ -184,7 +184,8 @@ fn run_data_reads(stats: &Stats, place: usize) -> u64 {
         .sum()
 }
 
-fn cost(before: &Stats, after: &Stats) -> Cost {
+/// What was counted between two moments, in which the segments stayed the same.
+pub(crate) fn cost(before: &Stats, after: &Stats) -> Cost {
     let filter = between(&before.reads, &after.reads, &[ReadCause::Filter]);
     let mut cost = Cost {
         lookups: after.lookups.lookups - before.lookups.lookups,
@@ -233,7 +234,8 @@ mod tests {
         let mut work = Workload::new(generate(300, 1), 3, 100, 1).unwrap();
         let mut progress = Progress::new(None, "");
         let path = scratch.path().join("store");
-        let store = load(args.filter[4], &path, &work, &args, &mut progress).unwrap();
+        let policy = args.policies().last().unwrap();
+        let store = load(policy, &path, &work, &args, &mut progress).unwrap();
         let mut verdict = |work: &Workload| match count(&store, work, 100, &mut progress) {
             Ok(_) => String::new(),
             Err(Failure::Said(said)) => said.sentence,

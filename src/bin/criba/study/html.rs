@@ -1,81 +1,31 @@
-//! The results as a page: one file, nothing fetched, readable on light and dark screens.
+//! The results as a page.
 
 use super::conclusion;
 use super::cpu::median;
 use super::plot::{self, Bars};
 use super::row::{Row, Setup, per};
-use super::table::{Table, heading, legend, table};
+use super::table::{heading, legend, table};
 use crate::exit::Failure;
-
-const STYLE: &str = include_str!("style.css");
+use crate::page::{self, figure};
 
 /// # Errors
 ///
 /// When a plot cannot be drawn.
 pub(crate) fn page(rows: &[Row], setup: &Setup<'_>) -> Result<String, Failure> {
-    let items = legend(rows, setup);
-    let items: String = items
-        .iter()
-        .map(|line| format!("<li>{}</li>\n", escape(line)))
-        .collect();
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>criba study: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <h1>What a lookup reads, filter by filter</h1>\n<p>{heading}</p>\n\
-         <p class=\"conclusion\">{conclusion}</p>\n{table}<ul>\n{items}</ul>\n{figures}\
+    let body = format!(
+        "<h1>What a lookup reads, filter by filter</h1>\n<p>{heading}</p>\n\
+         <p class=\"conclusion\">{conclusion}</p>\n{table}{legend}{figures}\
          <p class=\"foot\">criba {version}, <code>criba study</code>. Points, bars and table are \
-         measured; only the curves are theory.</p>\n</main>\n</body>\n</html>\n",
-        title = escape(&setup.work.name),
-        heading = escape(&heading(rows, setup)),
-        conclusion = escape(&conclusion::sentence(rows, setup.args.residency)),
-        table = table_html(&table(rows)),
+         measured; only the curves are theory.</p>\n",
+        heading = page::escape(&heading(rows, setup)),
+        conclusion = page::escape(&conclusion::sentence(rows, setup.args.residency)),
+        table = page::table(&table(rows)),
+        legend = page::list(&legend(rows, setup)),
         figures = figures(rows)?,
         version = env!("CARGO_PKG_VERSION"),
-    ))
-}
-
-/// Text from anywhere as text of the page.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            '\n' => escaped.push_str("<br>\n"),
-            character if character.is_control() => escaped.push('\u{fffd}'),
-            character => escaped.push(character),
-        }
-    }
-    escaped
-}
-
-fn table_html(table: &Table) -> String {
-    let groups: String = table
-        .groups
-        .iter()
-        .map(|(name, span)| format!("<th colspan=\"{span}\">{}</th>", escape(name)))
-        .collect();
-    let line = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
-        let cells: String = cells
-            .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
-    };
-    let heads = line("th", &mut table.heads.iter().copied());
-    let rows: String = table
-        .rows
-        .iter()
-        .map(|row| line("td", &mut row.iter().map(String::as_str)))
-        .collect();
-    format!(
-        "<div class=\"wide\"><table>\n<thead><tr class=\"groups\">{groups}</tr>\n{heads}</thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div>\n"
-    )
+    );
+    let title = format!("criba study: {}", setup.work.name);
+    Ok(page::page(&title, &body))
 }
 
 fn figures(rows: &[Row]) -> Result<String, Failure> {
@@ -137,19 +87,6 @@ fn figures(rows: &[Row]) -> Result<String, Failure> {
     .concat())
 }
 
-fn figure(title: &str, svg: &str, keys: &[(&str, &str)]) -> String {
-    let keys: String = keys
-        .iter()
-        .map(|(class, text)| format!("<span class=\"key {class}\">{}</span>\n", escape(text)))
-        .collect();
-    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
-    let svg = svg.replacen("<svg ", &label, 1);
-    format!(
-        "<figure>\n<figcaption>{}</figcaption>\n{svg}<div>{keys}</div>\n</figure>\n",
-        escape(title)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,7 +130,7 @@ mod tests {
         ] {
             let plotters::style::RGBColor(red, green, blue) = colour;
             let value = format!("\"#{red:02X}{green:02X}{blue:02X}\"");
-            assert!(STYLE.contains(&value), "{value}");
+            assert!(page::STYLE.contains(&value), "{value}");
         }
     }
 }

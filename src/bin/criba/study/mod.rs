@@ -13,11 +13,12 @@ mod fields;
 mod html;
 mod input;
 mod load;
-mod plot;
+pub(crate) mod plot;
 mod random;
 mod row;
 mod scratch;
 mod table;
+mod tree;
 mod workload;
 
 use args::StudyArgs;
@@ -35,6 +36,9 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &StudyArgs) -> Result<Exit, Failure> {
     if let Some(path) = &args.html {
         files::check_report(path)?;
+    }
+    if args.tree {
+        return tree::run(args);
     }
     let keys = match &args.input {
         Some(path) => input::read(path, args.sample, args.seed)?,
@@ -69,7 +73,7 @@ fn measure(setup: &Setup<'_>) -> Result<Vec<Row>, Failure> {
     let mut progress = progress(setup);
     let mut stores: Vec<Loaded> = Vec::new();
     let mut rows = Vec::new();
-    for (ordinal, &policy) in args.filter.iter().enumerate() {
+    for (ordinal, policy) in args.policies().enumerate() {
         let name = crate::choice::filter_name(policy);
         progress.phase(format!("{name}: load"));
         let path = scratch.path().join(ordinal.to_string());
@@ -147,7 +151,7 @@ mod tests {
     fn a_starved_study_counts_filter_pages() {
         let mut args = default_args();
         args.residency = criba::FilterResidency::Cached { bytes: 0 };
-        args.filter = vec![crate::choice::filter("bloomier:block").unwrap()];
+        args.filter = vec![crate::choice::study_filter("bloomier:block").unwrap()];
         let work = Workload::new(input::generate(4000, 1), 4, 500, 1).unwrap();
         let setup = Setup {
             args: &args,

@@ -7,17 +7,7 @@ use super::cpu::{median, spread};
 use super::row::{Row, Setup, per};
 use crate::choice::{bytes_name, residency_name};
 use crate::escape::Escaped;
-
-/// What a table has in common with the page: heads and cells, as text.
-pub(crate) struct Table {
-    /// Two lines of heads, the upper one over groups.
-    pub(crate) groups: Vec<(&'static str, usize)>,
-    pub(crate) heads: Vec<&'static str>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-/// What stands where a setting has no number.
-const NONE: &str = "-";
+use crate::grid::{NONE, Table, number, rate, thousands};
 
 pub(crate) fn table(rows: &[Row]) -> Table {
     Table {
@@ -58,31 +48,6 @@ fn cells(row: &Row) -> Vec<String> {
         number(median(&row.cpu.present), 2),
         number(median(&row.cpu.absent), 2),
     ]
-}
-
-fn number(value: f64, decimals: usize) -> String {
-    if value.is_finite() {
-        format!("{value:.decimals$}")
-    } else {
-        NONE.into()
-    }
-}
-
-/// A probability in percent, with at least three digits that count.
-fn rate(value: f64) -> String {
-    let percent = value * 100.0;
-    let decimals = match percent {
-        _ if percent >= 10.0 => 1,
-        _ if percent >= 1.0 => 2,
-        _ if percent >= 0.1 => 3,
-        _ if percent >= 0.01 || percent == 0.0 => 4,
-        _ => 5,
-    };
-    if percent.is_finite() {
-        format!("{percent:.decimals$}%")
-    } else {
-        NONE.into()
-    }
 }
 
 /// The lines above the table: what was loaded, and how it was looked up.
@@ -149,7 +114,11 @@ pub(crate) fn legend(rows: &[Row], setup: &Setup<'_>) -> Vec<String> {
 /// Everything that is printed.
 pub(crate) fn text(rows: &[Row], setup: &Setup<'_>) -> String {
     let table = table(rows);
-    let mut text = format!("{}\n\n{}\n", heading(rows, setup), align(&table));
+    let mut text = format!(
+        "{}\n\n{}\n",
+        heading(rows, setup),
+        table.in_halves(1, UPPER_GROUPS)
+    );
     for line in legend(rows, setup) {
         text.push_str(&format!("  {line}\n"));
     }
@@ -163,93 +132,15 @@ pub(crate) fn text(rows: &[Row], setup: &Setup<'_>) -> String {
 /// Groups of the upper half: what is read. The rest goes below, so that a line fits a terminal.
 const UPPER_GROUPS: usize = 4;
 
-fn align(table: &Table) -> String {
-    let spans = |groups: &[(&str, usize)]| groups.iter().map(|group| group.1).sum::<usize>();
-    let (upper, lower) = table.groups.split_at(UPPER_GROUPS);
-    let middle = spans(upper);
-    let mut columns: Vec<usize> = (0..middle).collect();
-    let text = align_part(table, upper, &columns);
-    let lower: Vec<_> = table.groups.iter().take(1).chain(lower).copied().collect();
-    columns = std::iter::once(0)
-        .chain(middle..table.heads.len())
-        .collect();
-    format!("{text}\n{}", align_part(table, &lower, &columns))
-}
-
-fn align_part(table: &Table, groups: &[(&str, usize)], columns: &[usize]) -> String {
-    let heads: Vec<String> = table.heads.iter().map(|head| (*head).to_owned()).collect();
-    let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(&table.rows).collect();
-    let widths: Vec<usize> = columns
-        .iter()
-        .map(|&column| {
-            lines
-                .iter()
-                .map(|line| line[column].len() + 2)
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut text = String::new();
-    let mut rest = widths.as_slice();
-    for &(name, span) in groups {
-        let (own, after) = rest.split_at(span.min(rest.len()));
-        text.push_str(&format!(
-            "{name:>width$}",
-            width = own.iter().sum::<usize>()
-        ));
-        rest = after;
-    }
-    for line in lines {
-        text.push('\n');
-        for (place, (&column, &width)) in columns.iter().zip(&widths).enumerate() {
-            let cell = &line[column];
-            match place {
-                0 => text.push_str(&format!("{cell:<width$}")),
-                _ => text.push_str(&format!("{cell:>width$}")),
-            }
-        }
-    }
-    text.lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
-}
-
-/// 1234567 as 1,234,567.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::study::row::tests::example;
 
     #[test]
-    fn numbers_are_readable() {
-        assert_eq!(
-            ["0", "999", "1,000", "12,345,678"],
-            [0, 999, 1000, 12_345_678].map(thousands)
-        );
-        assert_eq!(rate(0.0), "0.0000%");
-        assert_eq!(rate(0.00949), "0.949%");
-        assert_eq!(rate(0.000_244), "0.0244%");
-        assert_eq!(rate(0.000_030_5), "0.00305%");
-        assert_eq!(rate(1.0), "100.0%");
-        assert_eq!(rate(f64::NAN), "-");
-    }
-
-    #[test]
     fn columns_are_aligned() {
         let rows = [example("none", 4000), example("bloom:10", 40)];
-        let text = align(&table(&rows));
+        let text = table(&rows).in_halves(1, UPPER_GROUPS);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2 * 4 + 1);
         for half in lines.split(|line| line.is_empty()) {

@@ -4,9 +4,11 @@
 //! the one for a light or a dark screen. Nothing is filled behind a plot.
 
 mod bars;
+mod log_bars;
 mod scatter;
 
 pub(crate) use bars::Bars;
+pub(crate) use log_bars::LogBars;
 pub(crate) use scatter::reads_against_bits;
 
 use plotters::coord::Shift;

@@ -1,0 +1,312 @@
+//! How many keys there are, without reading any.
+//!
+//! Of each segment it is known exactly how many keys have a value there and how many are deleted;
+//! of each set there is a sketch. What is not known is how many of them are hidden by newer
+//! entries. So sources are taken newest first, and of each run only the keys that no newer source
+//! has, value or tombstone, are counted: the overlap is estimated, the rest is exact.
+//!
+//! Overlap is only looked for where it can be. Sources whose key ranges are connected form a
+//! group; between groups, and within a group of a single run, there is none. So keys that were
+//! written in ascending order are counted exactly, and so is a tree that was merged into one run.
+//!
+//! Error: see [`Union`]. Cost: no reads, no locks; some 50 microseconds for each run and one for
+//! each segment.
+
+use std::borrow::Cow;
+use std::ops::{Bound, RangeBounds};
+
+use crate::memtable::Memtable;
+use crate::segment::Segment;
+use crate::sketch::{Set, Sketch, Union};
+use crate::slice::Slice;
+use crate::version::Run;
+
+use super::Db;
+use super::scan::{Bounds, owned_bounds};
+use super::shared::View;
+
+impl Db {
+    /// About how many keys there are.
+    ///
+    /// Overwritten values and tombstones do not count, so this is the length of [`Db::iter`], within
+    /// about 1 % (standard deviation; 3 % is beyond what is to be expected). Exact where no key
+    /// is in two runs at once: in one memtable, after a full compaction, and for keys that were
+    /// written in ascending order. Keys in damaged segments are not counted.
+    ///
+    /// Reads nothing and takes no lock: some 50 microseconds for each run and one for each
+    /// segment.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for key in ["a", "b", "c", "b"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete("a")?;
+    /// assert_eq!(db.approximate_len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn approximate_len(&self) -> u64 {
+        let view = self.shared().view.load();
+        rounded(estimate(sources(&view, None), None).live)
+    }
+
+    /// About how many keys there are in a range.
+    ///
+    /// As for [`Db::approximate_len`]. A segment that lies in the range only in part counts by its
+    /// blocks, and within a block as if the keys were spread evenly: to the error comes some part
+    /// of a block at each end of the range in each run. Keys that newer runs hide are taken to be
+    /// where the newer keys are. What memtables hold in the range is counted entry by entry.
+    #[must_use]
+    pub fn approximate_len_in<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> u64 {
+        let view = self.shared().view.load();
+        let bounds = owned_bounds(&range);
+        rounded(estimate(sources(&view, Some(&bounds)), Some(&bounds)).live)
+    }
+}
+
+/// The keys that a merge of these runs, newest first, will leave: with their tombstones, or
+/// without where nothing lies below that they hide.
+pub(crate) fn merged_keys(runs: &[Run], with_deleted: bool) -> u64 {
+    let mut all = Vec::new();
+    for (order, run) in runs.iter().enumerate() {
+        all.extend(
+            run.segments
+                .iter()
+                .filter_map(|one| Source::of_segment(one, order)),
+        );
+    }
+    let estimate = estimate(all, None);
+    rounded(if with_deleted {
+        estimate.distinct
+    } else {
+        estimate.live
+    })
+}
+
+fn rounded(keys: f64) -> u64 {
+    keys.round() as u64
+}
+
+/// A memtable or segment, with what is known of its keys.
+struct Source<'a> {
+    keys: Keys<'a>,
+    /// Newer ones have smaller numbers; segments of one run, which do not overlap, the same.
+    order: usize,
+    first_key: Cow<'a, [u8]>,
+    last_key: Cow<'a, [u8]>,
+    /// Sketches of the keys with values and of the deleted ones; `None` when unreadable: the
+    /// source then hides nothing and nothing hides it.
+    sketches: Option<(Cow<'a, Sketch>, Cow<'a, Sketch>)>,
+    /// Keys in the sketch of values, and in both together.
+    value_count: f64,
+    key_count: f64,
+    /// Keys with values, all of them and those in the range that was asked for.
+    live: f64,
+    asked: f64,
+}
+
+enum Keys<'a> {
+    Segment(&'a Segment),
+    Memtable(&'a Memtable),
+}
+
+impl<'a> Source<'a> {
+    fn of_segment(segment: &'a Segment, order: usize) -> Option<Source<'a>> {
+        let sets = segment.key_sets()?;
+        let values = (sets.keys - sets.deleted) as f64;
+        let sketches = sets.sketches;
+        let sketches = sketches.values.as_ref().zip(sketches.deleted.as_ref());
+        Some(Source {
+            keys: Keys::Segment(segment),
+            order,
+            first_key: Cow::Borrowed(&segment.meta.first_key),
+            last_key: Cow::Borrowed(&segment.meta.last_key),
+            sketches: sketches
+                .map(|(values, deleted)| (Cow::Borrowed(values), Cow::Borrowed(deleted))),
+            value_count: values,
+            key_count: sets.keys as f64,
+            live: values,
+            asked: values,
+        })
+    }
+
+    /// A key that was put and deleted again, or the other way round, is in both sketches. So the
+    /// set of values is a little larger than what it stands for, and is taken for representative.
+    fn of_memtable(table: &'a Memtable, order: usize) -> Option<Source<'a>> {
+        let (first_key, last_key) = table.key_range()?;
+        let key_count = table.key_count() as f64;
+        let live = table.value_count() as f64;
+        let (values, deleted) = table.sketches();
+        let value_count = if deleted.is_empty() {
+            live
+        } else {
+            values.estimate().clamp(live, key_count.max(live))
+        };
+        Some(Source {
+            keys: Keys::Memtable(table),
+            order,
+            first_key: Cow::Owned(first_key.to_vec()),
+            last_key: Cow::Owned(last_key.to_vec()),
+            sketches: Some((Cow::Owned(values), Cow::Owned(deleted))),
+            value_count,
+            key_count,
+            live,
+            asked: live,
+        })
+    }
+
+    /// `None` when nothing of it is in the range.
+    fn within(mut self, bounds: Option<&Bounds>) -> Option<Source<'a>> {
+        let Some(bounds @ (lower, upper)) = bounds else {
+            return Some(self);
+        };
+        let is_before = match lower {
+            Bound::Unbounded => false,
+            Bound::Included(lower) => *self.last_key < **lower,
+            Bound::Excluded(lower) => *self.last_key <= **lower,
+        };
+        let is_behind = match upper {
+            Bound::Unbounded => false,
+            Bound::Included(upper) => *self.first_key > **upper,
+            Bound::Excluded(upper) => *self.first_key >= **upper,
+        };
+        if is_before || is_behind {
+            return None;
+        }
+        self.asked = match self.keys {
+            Keys::Segment(segment) => self.live * segment.share_of(bounds),
+            Keys::Memtable(table) => table.counts_in(bounds).1 as f64,
+        };
+        Some(self)
+    }
+
+    /// About how many keys, deleted or not, are within the bounds.
+    fn keys_in(&self, bounds: &Bounds) -> f64 {
+        match self.keys {
+            Keys::Segment(segment) => self.key_count * segment.share_of(bounds),
+            Keys::Memtable(table) => table.counts_in(bounds).0 as f64,
+        }
+    }
+}
+
+/// Everything that holds keys of the range, or all.
+fn sources<'a>(view: &'a View, bounds: Option<&Bounds>) -> Vec<Source<'a>> {
+    let sealed = view.sealed.iter().map(|sealed| &sealed.table);
+    let tables = std::iter::once(&view.active).chain(sealed);
+    let tables = tables.enumerate();
+    let tables = tables.filter_map(|(order, table)| Source::of_memtable(table, order));
+    let runs = (1 + view.sealed.len()..).zip(view.version.runs());
+    let segments = runs.flat_map(|(order, run)| {
+        let segments = run.segments.iter();
+        segments.filter_map(move |segment| Source::of_segment(segment, order))
+    });
+    let all = tables.chain(segments);
+    all.filter_map(|source| source.within(bounds)).collect()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Estimate {
+    /// Keys in the range asked for whose newest entry is a value.
+    live: f64,
+    /// Keys, deleted or not, of all sources.
+    distinct: f64,
+}
+
+fn estimate(mut sources: Vec<Source<'_>>, bounds: Option<&Bounds>) -> Estimate {
+    sources.sort_by(|left, right| left.first_key.cmp(&right.first_key));
+    let mut total = Estimate::default();
+    let mut rest = sources.as_mut_slice();
+    while !rest.is_empty() {
+        let (group, others) = rest.split_at_mut(connected(rest));
+        group.sort_by_key(|source| source.order);
+        let part = estimate_group(group, bounds);
+        total.live += part.live;
+        total.distinct += part.distinct;
+        rest = others;
+    }
+    total
+}
+
+/// How many of the sources, from the first on, are connected by their key ranges.
+fn connected(sources: &[Source<'_>]) -> usize {
+    let mut end: &[u8] = &[];
+    let gap = sources.iter().enumerate().position(|(at, source)| {
+        let is_behind = at > 0 && *source.first_key > *end;
+        end = end.max(&source.last_key);
+        is_behind
+    });
+    gap.unwrap_or(sources.len())
+}
+
+/// The sources are ordered newest first.
+fn estimate_group(sources: &[Source<'_>], bounds: Option<&Bounds>) -> Estimate {
+    let mut total = Estimate::default();
+    let mut union = Union::default();
+    let mut newer = 0;
+    for run in sources.chunk_by(|left, right| left.order == right.order) {
+        let (mut values, mut all) = (Set::default(), Set::default());
+        let (mut live, mut asked) = (0.0, 0.0);
+        for source in run {
+            live += source.live;
+            asked += source.asked;
+            if let Some((value_sketch, deleted_sketch)) = &source.sketches {
+                values.add_disjoint(value_sketch, source.value_count);
+                all.add_disjoint(deleted_sketch, source.key_count);
+            } else {
+                total.distinct += source.key_count;
+            }
+        }
+        all.sketch.merge(&values.sketch);
+        let new_values = union.count_new(&values);
+        if values.count > 0.0 {
+            let hidden = live * (1.0 - new_values / values.count);
+            let part = bounds.map_or(1.0, |bounds| part_hidden(run, &sources[..newer], bounds));
+            asked -= hidden * part;
+        }
+        total.live += asked.max(0.0);
+        let new = if all.count == values.count {
+            new_values
+        } else {
+            union.count_new(&all)
+        };
+        union.add(&all, new);
+        newer += run.len();
+    }
+    total.distinct += union.count();
+    total
+}
+
+/// Which part of the keys of a run that newer sources hide is in the range: as much as of the
+/// newer keys that lie where the run does.
+fn part_hidden(run: &[Source<'_>], newer: &[Source<'_>], range: &Bounds) -> f64 {
+    let key = |key: Option<&Cow<'_, [u8]>>| Slice::from(key.map_or(&[][..], |key| key));
+    let first = key(run.iter().map(|source| &source.first_key).min());
+    let last = key(run.iter().map(|source| &source.last_key).max());
+    let (lower, upper) = range;
+    let common = (
+        match lower {
+            Bound::Included(key) | Bound::Excluded(key) if *key >= first => lower.clone(),
+            _ => Bound::Included(first.clone()),
+        },
+        match upper {
+            Bound::Included(key) | Bound::Excluded(key) if *key <= last => upper.clone(),
+            _ => Bound::Included(last.clone()),
+        },
+    );
+    let span = (Bound::Included(first), Bound::Included(last));
+    let count = |bounds| {
+        newer
+            .iter()
+            .map(|source| source.keys_in(bounds))
+            .sum::<f64>()
+    };
+    let all = count(&span);
+    if common == span || all <= 0.0 {
+        return 1.0;
+    }
+    (count(&common) / all).min(1.0)
+}

@@ -1,0 +1,61 @@
+//! Counters of lookups that outlive the session: written to the manifest with the edits of
+//! flushes and compactions and at close, never for their own sake while lookups go on. After a
+//! kill, what was counted since the last edit is lost.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use crate::error::Result;
+use crate::format::manifest::Edit;
+use crate::manifest::Manifest;
+
+use super::shared::{Shared, lock};
+
+/// So many lookups that all went elsewhere are worth being written down.
+const LOOKUPS_LEAST: u64 = 1000;
+
+impl Shared {
+    /// Lookups of this session that came to the runs.
+    pub(crate) fn lookups_in_runs(&self) -> u64 {
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        load(&self.counters.segment_hits) + load(&self.counters.absent)
+    }
+
+    /// Adds what has been counted since the last edit, of the segments that are live after this
+    /// one and were before.
+    pub(crate) fn add_traffic(&self, manifest: &Manifest, edit: &mut Edit) {
+        let removed: BTreeSet<u64> = edit.removed.iter().copied().collect();
+        let added: BTreeSet<u64> = edit.added.iter().map(|segment| segment.id).collect();
+        let (now, state) = (self.lookups_in_runs(), manifest.state());
+        for segment in self.view.load().version.segments() {
+            let id = segment.meta.id;
+            let stays = state.segments.contains_key(&id) && !removed.contains(&id);
+            let Some(traffic) = segment.traffic(now) else {
+                continue;
+            };
+            let known = state.traffic.get(&id).copied().filter(|_| stays);
+            let known = known.unwrap_or_default();
+            // Lookups that went elsewhere are news only if they are many.
+            let is_news = traffic.probes != known.probes
+                || traffic.lookups > known.lookups.saturating_mul(2).max(LOOKUPS_LEAST);
+            if is_news && (stays || added.contains(&id)) {
+                edit.traffic.push((id, traffic));
+            }
+        }
+    }
+
+    /// Writes what was counted, at the end of a session. A store that was closed in order stays
+    /// so, also if this session has written nothing.
+    pub(crate) fn save_traffic(&self) -> Result<()> {
+        let mut manifest = lock(&self.manifest);
+        let mut edit = manifest.edit();
+        self.add_traffic(&manifest, &mut edit);
+        if edit.traffic.is_empty() {
+            return Ok(());
+        }
+        let clean_at = manifest.current().clean_at;
+        let saved = manifest.commit(&edit);
+        let saved = saved.and_then(|()| clean_at.map_or(Ok(()), |at| manifest.mark_clean(at)));
+        saved.map_err(|error| self.poison(error))
+    }
+}

@@ -1,0 +1,153 @@
+//! Filters follow the tree: a budget over several levels, and policies for some of them.
+
+use criba::{BloomierBits, Db, FilterPolicy, RunStats, Strategy};
+
+use super::{check_runs, key, rig, settle, small};
+
+fn keys_of(run: &RunStats) -> u64 {
+    run.segments.iter().map(|one| one.keys).sum()
+}
+
+/// Bits per key of a run, over all its keys.
+fn bits_of(run: &RunStats) -> f64 {
+    let bits = run.segments.iter().map(|one| {
+        let bits = one.filter.as_ref().map_or(0.0, |filter| filter.r_bits);
+        bits * one.keys as f64
+    });
+    bits.sum::<f64>() / keys_of(run) as f64
+}
+
+fn average(runs: &[RunStats]) -> f64 {
+    let keys: u64 = runs.iter().map(keys_of).sum();
+    let bits: f64 = runs
+        .iter()
+        .map(|run| bits_of(run) * keys_of(run) as f64)
+        .sum();
+    bits / keys as f64
+}
+
+/// In small portions: flushed runs that wait take bits from the filters that are written
+/// meanwhile.
+fn load(db: &Db, count: u64) {
+    for n in 0..count {
+        db.put(key(n * 7919 % count), n.to_le_bytes()).unwrap();
+        if n.is_multiple_of(1000) {
+            settle(db);
+        }
+    }
+    settle(db);
+    check_runs(db, "a budget");
+}
+
+#[test]
+fn a_budget_is_spent_over_the_whole_tree() {
+    for strategy in [Strategy::Leveled, Strategy::LazyLeveled, Strategy::Tiered] {
+        for bits_per_key in [6.0, 10.0] {
+            let db = small(&rig())
+                .strategy(strategy)
+                .filter(FilterPolicy::Budget { bits_per_key })
+                .open()
+                .unwrap();
+            load(&db, 60_000);
+            let runs = db.stats().runs;
+            let tree: Vec<_> = runs
+                .iter()
+                .map(|run| (run.level, keys_of(run), bits_of(run)))
+                .collect();
+            let what = format!("{strategy:?}, {bits_per_key} bits: {tree:?} {}", db.stats());
+            let deepest = runs.last().unwrap().level;
+            assert!(deepest >= 2, "{what}");
+            let average = average(&runs);
+            // Never more than the budget; less while levels above the last are not full, because
+            // a filter is as old as its segment.
+            let spent = average / bits_per_key;
+            assert!((0.8..1.05).contains(&spent), "{average}, {what}");
+            // Each halving earns a bit, up to what is worth its memory; filters are as old as
+            // their segments.
+            let last = runs.last().unwrap();
+            for run in &runs[..runs.len() - 1] {
+                let halvings = (keys_of(last) as f64 / keys_of(run) as f64).log2();
+                let more = bits_of(run) - bits_of(last);
+                let least = 0.5 * halvings.min(4.0) - 0.5;
+                assert!(more > least, "{more} of {halvings}: {what}");
+            }
+        }
+    }
+}
+
+/// The second fill moves segments down without rewriting them: keys come in order.
+#[test]
+fn what_moves_down_gets_a_filter_that_fits() {
+    let fixed = |policy| FilterPolicy::Bloomier(BloomierBits::BitsPerKey(policy));
+    let db = small(&rig())
+        .filter(FilterPolicy::Budget { bits_per_key: 10.0 })
+        .open()
+        .unwrap();
+    for n in 0..40_000 {
+        db.put(key(n), n.to_le_bytes()).unwrap();
+    }
+    settle(&db);
+    let runs = db.stats().runs;
+    assert!((average(&runs) / 10.0 - 1.0).abs() < 0.05, "{}", db.stats());
+    // Other policies for other levels: what moves is rewritten.
+    let db = small(&rig())
+        .filter(fixed(9.0))
+        .filter_of_level(0, fixed(20.0))
+        .filter_of_level(1, fixed(15.0))
+        .filter_of_last_level(FilterPolicy::None)
+        .open()
+        .unwrap();
+    for n in 0..40_000 {
+        db.put(key(n), n.to_le_bytes()).unwrap();
+    }
+    settle(&db);
+    let runs = db.stats().runs;
+    let last = runs.last().unwrap().level;
+    assert!(last >= 2);
+    for run in &runs {
+        for segment in &run.segments {
+            let bits = segment.filter.as_ref().map(|filter| filter.r_bits);
+            // A level may have become the next one as it is.
+            let expected = match run.level {
+                level if level == last => &[None][..],
+                0 => &[Some(20.0)],
+                1 => &[Some(15.0)],
+                _ => &[Some(15.0), Some(9.0)],
+            };
+            assert!(
+                expected.contains(&bits),
+                "{bits:?} in level {}: {}",
+                run.level,
+                db.stats()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_level_without_filters_is_read_without() {
+    let db = small(&rig())
+        .filter_of_last_level(FilterPolicy::None)
+        .filter_of_level(0, FilterPolicy::Bloom { bits_per_key: 12.0 })
+        .open()
+        .unwrap();
+    load(&db, 20_000);
+    db.put(key(1), "new").unwrap();
+    db.put(key(19_999), "new").unwrap();
+    db.flush().unwrap();
+    let runs = db.stats().runs;
+    let last = runs.last().unwrap();
+    assert!(last.level > 0 && last.segments.iter().all(|one| one.filter.is_none()));
+    let kinds = runs
+        .iter()
+        .filter(|run| run.level == 0)
+        .flat_map(|run| &run.segments);
+    assert!(
+        kinds
+            .into_iter()
+            .all(|one| one.filter.as_ref().unwrap().kind == "bloom")
+    );
+    for n in 0..20_000 {
+        assert!(db.contains_key(key(n)).unwrap());
+    }
+}
