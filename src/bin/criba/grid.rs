@@ -34,7 +34,7 @@ impl Table {
     fn part(&self, groups: &[(&str, usize)], columns: &[usize], named: usize) -> String {
         let heads: Vec<String> = self.heads.iter().map(|head| (*head).to_owned()).collect();
         let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(&self.rows).collect();
-        let widths: Vec<usize> = columns
+        let mut widths: Vec<usize> = columns
             .iter()
             .map(|&column| {
                 lines
@@ -44,6 +44,13 @@ impl Table {
                     .unwrap_or(0)
             })
             .collect();
+        let mut first = 0;
+        for &(name, span) in groups {
+            let own: usize = widths[first..first + span].iter().sum();
+            let wanted = if name.is_empty() { 0 } else { name.len() + 2 };
+            widths[first] += wanted.saturating_sub(own);
+            first += span;
+        }
         let mut text = String::new();
         let mut rest = widths.as_slice();
         for &(name, span) in groups {

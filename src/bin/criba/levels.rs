@@ -156,6 +156,7 @@ pub(crate) mod tests {
         let db = Db::builder("memory")
             .storage(storage)
             .compaction(Compaction::Manual)
+            .cache_bytes(0)
             .filter(FilterPolicy::Bloom { bits_per_key: 8.0 })
             .open()
             .unwrap();

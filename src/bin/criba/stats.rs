@@ -174,19 +174,6 @@ fn totals(stats: &Stats, live_keys: u64) -> Vec<String> {
             thousands(compactions.merged_bytes),
             thousands(compactions.user_bytes)
         ),
-        format!(
-            "compactions since open: {} merges, {} moves; {} bytes wait",
-            compactions.merges,
-            compactions.moves,
-            thousands(compactions.debt_bytes)
-        ),
-        format!(
-            "stalls since open: {} writes slowed for {:?}, {} stopped for {:?}",
-            stats.stalls.slowed,
-            stats.stalls.slowed_time,
-            stats.stalls.stopped,
-            stats.stalls.stopped_time
-        ),
     ];
     lines.push(format!(
         "about {} keys are live, by estimate; segments hold {}, {} of each live one, in {} bytes",
@@ -201,6 +188,23 @@ fn totals(stats: &Stats, live_keys: u64) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// What the store did since it was opened, for the page; as text, the library says it.
+fn work(stats: &Stats) -> Vec<String> {
+    let (compactions, stalls) = (&stats.compactions, &stats.stalls);
+    vec![
+        format!(
+            "compactions since open: {} merges, {} moves; {} bytes wait",
+            compactions.merges,
+            compactions.moves,
+            thousands(compactions.debt_bytes)
+        ),
+        format!(
+            "stalls since open: {} writes slowed for {:?}, {} stopped for {:?}",
+            stalls.slowed, stalls.slowed_time, stalls.stopped, stalls.stopped_time
+        ),
+    ]
 }
 
 fn html(stats: &Stats, live_keys: u64, store: &Path) -> Result<String, Failure> {
@@ -231,7 +235,7 @@ fn html(stats: &Stats, live_keys: u64, store: &Path) -> Result<String, Failure> 
          <code>criba stats</code>.</p>\n",
         store = page::escape(&store.display().to_string()),
         levels = page::table(&level_table(&levels)),
-        totals = page::list(&totals(stats, live_keys)),
+        totals = page::list(&[totals(stats, live_keys), work(stats)].concat()),
         figure = figure(title, &bars.draw()?, &keys),
         segments = page::table(&segment_table(stats)),
         version = env!("CARGO_PKG_VERSION"),

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::ArgPredicate::IsPresent;
 use criba::{FilterPolicy, FilterResidency, Strategy};
 
 use crate::choice::{self, StudyFilter};
@@ -50,7 +49,7 @@ pub(crate) struct StudyArgs {
     /// Look up so many present and so many absent keys. With --tree 200,000 at least, and more
     /// absent ones where few reads are expected, so that they can be counted.
     #[arg(long, value_name = "N", default_value = "100000",
-          default_value_if("tree", IsPresent, "200000"),
+          default_value_if("tree", "true", "200000"),
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) lookups: u64,
     /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
@@ -58,7 +57,7 @@ pub(crate) struct StudyArgs {
     /// default with --tree.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::study_filter,
           default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot",
-          default_value_if("tree", IsPresent, "bloom,bloomier-uniform,budget"))]
+          default_value_if("tree", "true", "bloom,bloomier-uniform,budget"))]
     pub(crate) filter: Vec<StudyFilter>,
     /// Where filters are: pinned in memory, or in a cache of pages, cached:BYTES.
     #[arg(long, default_value = "pinned", value_parser = choice::residency)]
@@ -68,7 +67,7 @@ pub(crate) struct StudyArgs {
     pub(crate) cache_bytes: u64,
     /// Bytes of each value; 20 with --tree.
     #[arg(long, value_name = "BYTES", default_value = "100",
-          default_value_if("tree", IsPresent, "20"), value_parser = value_bytes)]
+          default_value_if("tree", "true", "20"), value_parser = value_bytes)]
     pub(crate) value_bytes: u64,
     /// Target size of a data block.
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]

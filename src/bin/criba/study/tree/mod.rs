@@ -87,14 +87,14 @@ mod tests {
     #[test]
     fn trees_are_settled_and_counted() {
         let mut args = small_args();
-        args.keys = 20_000;
+        args.keys = 10_000;
         args.lookups = 5000;
         let rows = measure(&args).unwrap();
         assert_eq!(rows.len(), 6);
         for row in &rows {
             let name = format!("{} {}", row.strategy_name(), row.filter.name());
             assert_eq!(
-                row.memory.stored_keys, 20_000,
+                row.memory.stored_keys, 10_000,
                 "{name}: nothing is stored twice"
             );
             assert!(row.levels.len() >= 2, "{name}: {:?}", row.levels);
@@ -110,9 +110,9 @@ mod tests {
                 "{name}: measured {measured}, expected {expected}"
             );
         }
-        // A budget is never worse than the same kind of filter with uniform bits.
-        assert!(rows[5].expected_wasted_reads() < rows[4].expected_wasted_reads());
-        assert!(rows[4].expected_wasted_reads() < rows[3].expected_wasted_reads());
+        for uniform in &rows[3..5] {
+            assert!(rows[5].expected_wasted_reads() < uniform.expected_wasted_reads());
+        }
         assert_eq!(rows[3].ratio_to_bloom, Some(1.0));
     }
 }
