@@ -161,7 +161,8 @@ fn trees_are_studied_after_compaction() {
         assert!(number("levels") >= 3.0 && number("runs") >= 3.0, "{row}");
         assert!(number("lookups_absent") >= 20_000.0, "{row}");
         let counted = number("wasted_reads") / number("lookups_absent");
-        assert_eq!(counted, number("wasted_reads_per_absent"), "{row}");
+        let told = number("wasted_reads_per_absent");
+        assert!((counted / told - 1.0).abs() < 1e-9, "{row}");
         let expected = number("expected_wasted_reads");
         assert!((counted / expected - 1.0).abs() < 0.6, "{row}");
         assert!(number("reads_per_present") >= 1.0, "{row}");
