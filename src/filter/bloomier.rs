@@ -2,9 +2,16 @@
 //!
 //! Chazelle, Kilian, Rubinfeld, Tal, "The Bloomier filter: an efficient data structure for static
 //! support lookup tables" (2004). A value holds, from its lowest bit: the ordinal of the key's data
-//! block, its slot (the ordinal of the restart group in the block), and bits of the key's hash. An
-//! absent key gets arbitrary bits: a wrong fingerprint, an ordinal beyond the last block or a slot
-//! beyond the last slot reject it here, a wrong ordinal is found out by the fences of the block.
+//! block, its slot (the ordinal of the restart group in the block), and zeros: the key's
+//! *fingerprint*. An absent key gets arbitrary bits: where there are to be zeros, an ordinal beyond
+//! the last block or a slot beyond the last slot reject it here, a wrong ordinal is found out by the
+//! fences of the block.
+//!
+//! What is stored is the value XOR bits of the key's hash, so that the solution is as good as random
+//! whatever the places are. Zeros for a fingerprint would let everything pass; and of a bit that only
+//! a few keys have, such as the highest of the ordinal in a segment of 129 blocks, the solution would
+//! be 0 up to the first of these keys, which in a segment of 512 KiB made a seventh more false
+//! positives.
 //!
 //! Slots are stored with all their bits or not at all: part of a slot's number would not save the
 //! search in the block, and spent on the fingerprint the same bits save reads. For the same reason a
@@ -20,8 +27,9 @@ use super::solve::{Solved, Width, solve};
 use super::spec::clamp_bits;
 use super::{BloomierBits, Build, Built, Damaged, FilterKind, KeyHash, Place};
 
-/// First byte of the header. Written to disk; must not be changed.
-const VERSION: u8 = 1;
+/// First byte of the header. Written to disk; must not be changed. In version 1, never released, the
+/// position was stored as it is.
+const VERSION: u8 = 2;
 /// Flag: values contain the slot. Written to disk; must not be changed.
 const FLAG_SLOT: u8 = 1;
 /// Bytes of the header before the ribbon's part.
@@ -72,17 +80,15 @@ impl Layout {
         } else {
             0
         };
-        let position = u64::from(place.block) | slot << self.block_bits;
-        position | fingerprint(mixed) << self.position_bits()
+        (u64::from(place.block) | slot << self.block_bits) ^ fingerprint(mixed)
     }
 
     /// What a value of so many bits says about a key with this fingerprint.
     #[inline]
     fn answer(&self, value: u64, bits: u32, fingerprint: u64) -> Answer {
-        let stored_bits = bits.saturating_sub(self.position_bits());
+        let value = (value ^ fingerprint) & low_mask(bits);
         // The position takes at most 48 bits, so this shift is in range.
-        let difference = (value >> self.position_bits()) ^ fingerprint;
-        if difference & low_mask(stored_bits) != 0 {
+        if value >> self.position_bits() != 0 {
             return Answer::No;
         }
         let block_bits = self.block_bits.min(bits);

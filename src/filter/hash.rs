@@ -76,7 +76,7 @@ pub(super) fn coefficients(mixed: u64) -> u64 {
     (product ^ (product >> 32)) | 1
 }
 
-/// The 64 fingerprint bits of a key; a filter stores the lowest few.
+/// The 64 fingerprint bits of a key; a filter stores its values XOR the lowest few.
 #[inline]
 pub(super) fn fingerprint(mixed: u64) -> u64 {
     let product = mixed.rotate_left(32).wrapping_mul(FINGERPRINT_FACTOR);

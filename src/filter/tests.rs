@@ -318,6 +318,30 @@ fn bloomier_rate_is_as_designed() {
     }
 }
 
+/// Bug: a segment of 512 KiB ends with a few keys in block 128. All others have 0 in the highest bit
+/// of their ordinal, and so had the solution up to the first of these few: it did not reject there.
+/// With 15,625 expected, six standard deviations are 5 %.
+#[test]
+fn a_bit_that_few_keys_have_rejects_like_any_other() {
+    let mut keys = Keys::new(128 * 98 + 2);
+    for (i, place) in (0..).zip(&mut keys.places) {
+        place.block = i / 98;
+    }
+    keys.block_count = 129;
+    let passes = |salt| {
+        let probe = keys.build(BLOCK, salt);
+        assert!((probe.built.designed_rate * 256.0 - 1.0).abs() < 1e-6);
+        probe.passes(250_000, keys.block_count) as f64
+    };
+    let measured: f64 = (0..16).map(passes).sum();
+    let expected = 16.0 * 250_000.0 / 256.0;
+    let bound = 6.0 * f64::sqrt(expected);
+    assert!(
+        (measured - expected).abs() < bound,
+        "{measured}, not {expected}"
+    );
+}
+
 /// The rates that the design page promises for whole numbers of bits.
 #[test]
 fn designed_rate_follows_from_the_bits() {

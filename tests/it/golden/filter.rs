@@ -74,7 +74,8 @@ fn low(value: u64, bits: u64) -> u64 {
 
 impl Filter {
     pub(super) fn decode(reader: &mut Reader<'_>, kind: u8, body: Vec<u64>) -> Filter {
-        assert_eq!(reader.u8("version"), 1);
+        let version = if kind == 2 { 2 } else { 1 };
+        assert_eq!(reader.u8("version"), version);
         let words = body.len() as u64;
         let filter = match kind {
             1 => {
@@ -175,11 +176,11 @@ impl Bloomier {
         let fingerprint = x;
         match self.value(mixed, body) {
             None => Answer::No,
-            Some((value, bits)) => self.meaning(value, bits, fingerprint),
+            Some((stored, bits)) => self.meaning(stored ^ low(fingerprint, bits), bits),
         }
     }
 
-    /// The value and how many bits it has.
+    /// What is stored and how many bits it has.
     fn value(&self, mut mixed: u64, body: &[u64]) -> Option<(u64, u64)> {
         const BUMPED: [u64; 4] = [0, 22, 54, 128];
         for layer in &self.layers {
@@ -229,7 +230,7 @@ impl Bloomier {
         (value, planes)
     }
 
-    fn meaning(&self, value: u64, bits: u64, fingerprint: u64) -> Answer {
+    fn meaning(&self, value: u64, bits: u64) -> Answer {
         let block_bits = bits_of(self.block_count.saturating_sub(1));
         let slot_bits = if self.has_slot {
             bits_of(self.greatest_slot)
@@ -239,9 +240,8 @@ impl Bloomier {
         let block = low(value, block_bits.min(bits));
         let slot = low(value >> block_bits, slot_bits);
         let position_bits = block_bits + slot_bits;
-        let stored = low(value >> position_bits, bits.saturating_sub(position_bits));
-        let expected = low(fingerprint, bits.saturating_sub(position_bits));
-        if stored != expected || block >= self.block_count || slot > self.greatest_slot {
+        let rest = value >> position_bits;
+        if rest != 0 || block >= self.block_count || slot > self.greatest_slot {
             return Answer::No;
         }
         let slot = self.has_slot.then_some(slot);
