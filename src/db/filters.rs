@@ -1,9 +1,19 @@
 //! Which filter a new segment gets: the policy, applied to the tree as it is.
+//!
+//! A budget is shared out over the runs that the tree has at rest while the levels above the last
+//! are full: those that are there, less what waits for a merge, more what is to come. So all filters
+//! together take the budget then, overhead included, and never more; after a merge has emptied the
+//! levels above, the largest run keeps the bits it has, up to a tenth less than it could have for the
+//! moment. Rebuilding its filter whenever the tree comes to rest would spend that, but a filter is
+//! built from keys, which are in the data blocks: each time, all data of the largest run would be
+//! read, for a gain that the next flushes take back. `Db::rebuild_filters` does it when asked, with
+//! the same shares.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compaction::OutputOptions;
-use crate::filter::{BloomierBits, FilterSpec, allocate_weighted, hash_key};
+use crate::filter::{BloomierBits, FilterSpec, allocate_weighted, hash_key, payload_bits};
 use crate::key::Sequence;
 use crate::options::{FilterPolicy, Strategy, TreeShape};
 use crate::segment::{Segment, WriterOptions};
@@ -18,6 +28,15 @@ const BITS_MIN: f64 = 1.0;
 /// More bits for one run are not worth their memory, however small the run.
 const BITS_MAX: f64 = 40.0;
 
+/// What is to be written.
+#[derive(Clone, Copy)]
+struct Output {
+    level: u32,
+    /// The run that it will be a part of, if that is there.
+    run: Option<u64>,
+    keys: u64,
+}
+
 impl Shared {
     /// The filter of segments that bring about so many keys to a level, in place of the segments
     /// with the ids `replaced`.
@@ -28,45 +47,56 @@ impl Shared {
         keys: u64,
         replaced: &[u64],
     ) -> Option<FilterSpec> {
+        // A leveled level below the first is one run that outputs join.
+        let joins = level > 0 && self.options.tree.strategy == Strategy::Leveled;
+        let joined = version.runs().iter().find(|run| run.level == level);
+        let output = Output {
+            level,
+            run: joined.filter(|_| joins).map(|run| run.number),
+            keys,
+        };
+        self.filter_of_output(version, output, (replaced, &gone(version, replaced)))
+    }
+
+    /// The filter that a segment should have where it is.
+    pub(crate) fn filter_for_rebuilt(
+        &self,
+        version: &Version,
+        segment: &Segment,
+    ) -> Option<FilterSpec> {
+        let output = Output {
+            level: segment.meta.level,
+            run: Some(segment.meta.run),
+            keys: segment.counts().keys,
+        };
+        self.filter_of_output(version, output, (&[segment.meta.id], &[]))
+    }
+
+    /// `gone` are level and keys of the runs that are replaced, as far as they tell of the sizes
+    /// of runs.
+    fn filter_of_output(
+        &self,
+        version: &Version,
+        output: Output,
+        (replaced, gone): (&[u64], &[(u32, u64)]),
+    ) -> Option<FilterSpec> {
         let now = self.lookups_in_runs();
         let others = remaining(version, replaced, now);
-        let is_last = others.iter().all(|run| run.level <= level);
-        let policy = self.policy_of(level, is_last);
+        let is_last = others.iter().all(|run| run.level <= output.level);
+        let policy = self.policy_of(output.level, is_last);
         let FilterPolicy::Budget { bits_per_key } = policy else {
             return policy.spec();
         };
-        // The output first, as a part of the run that it joins. What is absent in the oldest of
-        // the replaced runs will be absent in the output.
-        let keys = keys.max(1);
-        let output = Remaining {
-            level,
-            keys,
+        // The output first. What is absent in the oldest of the replaced runs will be absent there.
+        let part = Part {
+            level: output.level,
+            run: output.run,
+            keys: output.keys.max(1),
+            segments: replaced.len().max(1) as u64,
             demand: oldest_demand(version, replaced, now),
         };
-        let joined = |run: &Remaining| level > 0 && run.level == level && self.joins_runs();
-        let stays: u64 = others
-            .iter()
-            .filter(|run| joined(run))
-            .map(|run| run.keys)
-            .sum();
-        let parts: Vec<&Remaining> = std::iter::once(&output).chain(&others).collect();
-        let demands: Vec<Demand> = parts.iter().map(|part| part.demand).collect();
-        let weighted = parts.iter().zip(weights(&demands)).map(|(part, weight)| {
-            let run_keys = if joined(part) {
-                keys + stays
-            } else {
-                part.keys
-            };
-            (part.keys, weight * part.keys as f64 / run_keys as f64)
-        });
-        let mut parts: Vec<(u64, f64)> = weighted.collect();
-        // What replaced runs tell of the size of their level counts, too.
-        let gone = gone(version, replaced);
-        let sizes = |run: &Remaining| (run.level, run.keys);
-        let live: Vec<_> = std::iter::once(&output).chain(&others).map(sizes).collect();
-        let to_come = runs_to_come(&live, &gone, &self.options.tree);
-        parts.extend(to_come.into_iter().map(|run_keys| (run_keys, 1.0)));
-        let bits = allocate_weighted(bits_per_key, &parts, BITS_MAX)[0];
+        let parts: Vec<Part> = std::iter::once(part).chain(others).collect();
+        let bits = share(bits_per_key, &parts, gone, &self.options.tree);
         // Slots would speed up hits, at the cost of bits that reject.
         (bits >= BITS_MIN).then_some(FilterSpec::Bloomier(BloomierBits::Rejecting(bits)))
     }
@@ -76,11 +106,6 @@ impl Shared {
         let for_last = options.last_level_filter.filter(|_| is_last && level > 0);
         let for_level = options.level_filters.get(&level).copied();
         for_last.or(for_level).unwrap_or(options.filter)
-    }
-
-    /// Whether a level below the first is one run that outputs join.
-    fn joins_runs(&self) -> bool {
-        self.options.tree.strategy == Strategy::Leveled
     }
 
     /// How segments of an output are written.
@@ -109,11 +134,69 @@ impl Shared {
     }
 }
 
-/// A run without some of its segments.
-struct Remaining {
+/// What is to be written, or a run without the segments that are replaced.
+struct Part {
     level: u32,
+    /// Parts of a level with the same number are or will be one run.
+    run: Option<u64>,
     keys: u64,
+    segments: u64,
     demand: Demand,
+}
+
+/// Bits per key of the first part.
+fn share(bits_per_key: f64, parts: &[Part], gone: &[(u32, u64)], tree: &TreeShape) -> f64 {
+    let (output, others) = (&parts[0], &parts[1..]);
+    let (joined, apart): (Vec<&Part>, Vec<&Part>) = others.iter().partition(|part| {
+        output.run.is_some() && (part.level, part.run) == (output.level, output.run)
+    });
+    let apart = at_rest(output.level, apart, tree);
+    let joined_keys = joined.iter().map(|part| part.keys).sum::<u64>() + output.keys;
+    let own_run = std::iter::once((output.level, joined_keys));
+    let other_runs = apart.iter().map(|part| (part.level, part.keys));
+    let live: Vec<(u32, u64)> = own_run.chain(other_runs).collect();
+    let to_come = runs_to_come(&live, gone, tree);
+
+    let own = joined.iter().map(|part| (*part, joined_keys));
+    let own = std::iter::once((output, joined_keys)).chain(own);
+    let counted: Vec<(&Part, u64)> = own
+        .chain(apart.iter().map(|part| (*part, part.keys)))
+        .collect();
+    let demands: Vec<Demand> = counted.iter().map(|(part, _)| part.demand).collect();
+    let weighted = counted
+        .iter()
+        .zip(weights(&demands))
+        .map(|((part, run_keys), weight)| {
+            (part.keys, weight * part.keys as f64 / *run_keys as f64)
+        });
+    let runs: Vec<(u64, f64)> = weighted
+        .chain(to_come.iter().map(|run_keys| (*run_keys, 1.0)))
+        .collect();
+    let keys: u64 = runs.iter().map(|run| run.0).sum();
+    let filters = counted.iter().map(|(part, _)| part.segments).sum::<u64>() + to_come.len() as u64;
+    allocate_weighted(payload_bits(bits_per_key, keys, filters), &runs, BITS_MAX)[0]
+}
+
+/// Most runs that a level has at rest, while it is full.
+fn runs_at_rest(level: u32, tree: &TreeShape) -> u32 {
+    match tree.strategy {
+        Strategy::Tiered | Strategy::LazyLeveled => tree.ratio - 1,
+        Strategy::Leveled if level == 0 => tree.level0_runs - 1,
+        Strategy::Leveled => 1,
+        Strategy::Fifo { .. } => u32::MAX,
+    }
+}
+
+/// Without the runs that are too many for their level, the output being one: they wait for a merge,
+/// and a filter that left bits to them would be short of these as soon as they are gone.
+fn at_rest<'a>(output_level: u32, parts: Vec<&'a Part>, tree: &TreeShape) -> Vec<&'a Part> {
+    let mut counts = BTreeMap::from([(output_level, 1)]);
+    let fits = |part: &&Part| {
+        let count = counts.entry(part.level).or_insert(0_u32);
+        *count += 1;
+        *count <= runs_at_rest(part.level, tree).max(1)
+    };
+    parts.into_iter().filter(fits).collect()
 }
 
 /// Level and keys of what is replaced, run by run.
@@ -138,18 +221,16 @@ fn gone(version: &Version, replaced: &[u64]) -> Vec<(u32, u64)> {
 /// level of several runs is expected half full.
 fn runs_to_come(live: &[(u32, u64)], gone: &[(u32, u64)], tree: &TreeShape) -> Vec<u64> {
     let last = live.iter().map(|(level, _)| *level).max().unwrap_or(0);
-    // Of a level that is merged down when it has so many runs, one less are there at rest.
     let most = |level: u32| match tree.strategy {
-        Strategy::Tiered if level == last => tree.ratio / 2,
-        Strategy::LazyLeveled if level == last => 1,
-        Strategy::Tiered | Strategy::LazyLeveled => tree.ratio,
-        Strategy::Leveled if level == 0 => tree.level0_runs,
-        Strategy::Leveled | Strategy::Fifo { .. } => 1,
+        Strategy::Tiered if level == last => tree.ratio / 2 - 1,
+        Strategy::LazyLeveled if level == last => 0,
+        Strategy::Fifo { .. } => 0,
+        _ => runs_at_rest(level, tree),
     };
     let sizes = run_keys_of_levels(live, gone, (last, u64::from(tree.ratio)));
     let missing = (0..=last).zip(sizes).flat_map(|(level, size)| {
         let there = live.iter().filter(|run| run.0 == level).count();
-        let more = (most(level) as usize).saturating_sub(1 + there);
+        let more = (most(level) as usize).saturating_sub(there);
         std::iter::repeat_n(size, more).filter(|size| *size > 0)
     });
     missing.collect()
@@ -185,19 +266,21 @@ fn run_keys_of_levels(
     sizes
 }
 
-fn remaining(version: &Version, replaced: &[u64], now: u64) -> Vec<Remaining> {
-    let run = |run: &Run| {
+fn remaining(version: &Version, replaced: &[u64], now: u64) -> Vec<Part> {
+    let part = |run: &Run| {
         let stays = |segment: &&Arc<Segment>| !replaced.contains(&segment.meta.id);
         let segments = || run.segments.iter().filter(stays);
         let keys = segments().map(|segment| segment.counts().keys).sum();
-        Remaining {
+        Part {
             level: run.level,
+            run: Some(run.number),
             keys,
+            segments: segments().count() as u64,
             demand: Demand::of(segments(), keys_of(run), now),
         }
     };
-    let runs = version.runs().iter().map(run);
-    runs.filter(|run| run.keys > 0).collect()
+    let parts = version.runs().iter().map(part);
+    parts.filter(|part| part.keys > 0).collect()
 }
 
 /// The demand of the oldest run of which segments are replaced, by these segments.

@@ -51,8 +51,7 @@ impl Shared {
         let Some(segment) = version.segments().find(|one| one.meta.id == id) else {
             return Ok(None);
         };
-        let keys = segment.counts().keys;
-        let wanted = self.filter_for(&version, segment.meta.level, keys, &[id]);
+        let wanted = self.filter_for_rebuilt(&version, segment);
         let Some(spec) = wanted.filter(|_| !segment.filter_fits(wanted)) else {
             return Ok(None);
         };

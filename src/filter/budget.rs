@@ -22,6 +22,24 @@ pub fn allocate(bits_per_key: f64, keys: &[u64], most: f64) -> Vec<f64> {
     allocate_weighted(bits_per_key, &runs, most)
 }
 
+/// What a filter takes besides its payload: the slots that stay empty and the bump thresholds, as a
+/// share of it, and a tail, a stash and parameters that any filter has. Measured, and held against
+/// real filters by a test; those of less than some thousand keys take more.
+const OVERHEAD_SHARE: f64 = 0.013;
+const OVERHEAD_BITS: f64 = 1300.0;
+
+/// Parameters may take this share of a budget; in segments so small that they take more, what is
+/// more comes on top.
+const OVERHEAD_BITS_SHARE_MAX: f64 = 0.1;
+
+/// Payload bits per key that a memory of `bits_per_key` has room for, in so many filters with so many
+/// keys in all.
+pub(crate) fn payload_bits(bits_per_key: f64, keys: u64, filters: u64) -> f64 {
+    let fixed = OVERHEAD_BITS * filters as f64 / keys.max(1) as f64;
+    let fixed = fixed.min(OVERHEAD_BITS_SHARE_MAX * bits_per_key);
+    (bits_per_key - fixed) / (1.0 + OVERHEAD_SHARE)
+}
+
 /// [`allocate`] for runs, or parts of runs, with a weight beside their key count: how often absent
 /// lookups ask it, compared with the others. A part that is asked in proportion to its keys, with
 /// the weight that it has of the whole, gets the bits of the whole. Only the ratio of weights
@@ -190,6 +208,40 @@ mod tests {
                     other[to] += moved * runs[from].0 as f64 / runs[to].0 as f64;
                     assert!(cost(&other) >= cost(&bits) - 1e-9, "{bits:?}");
                 }
+            }
+        }
+    }
+
+    /// Memory as the statistics count it: the resident part and the body.
+    #[test]
+    fn payload_and_overhead_are_the_memory() {
+        use super::super::{BloomierBits, Build, Filter, FilterSpec, KeyHash, Place, build};
+        for (keys, tolerance) in [(12_500_u64, 0.012), (150_000, 0.01)] {
+            for memory in [8.0, 10.0, 20.0] {
+                let bits = payload_bits(memory, keys, 1);
+                let hash = |n: u64| KeyHash(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let hashes: Vec<KeyHash> = (0..keys).map(hash).collect();
+                let place = |n: u64| Place {
+                    block: (n / 90) as u32,
+                    slot: 0,
+                };
+                let places: Vec<Place> = (0..keys).map(place).collect();
+                let built = build(&Build {
+                    spec: FilterSpec::Bloomier(BloomierBits::Rejecting(bits)),
+                    salt: 5,
+                    hashes: &hashes,
+                    places: &places,
+                    block_count: 0,
+                    max_slot: 0,
+                });
+                let words = built.body.len();
+                let filter = Filter::parse(built.kind, &built.header, words as u64).unwrap();
+                let bits_taken = (filter.resident_bytes() + 8 * words) as f64 * 8.0;
+                let taken = bits_taken / keys as f64;
+                assert!(
+                    (taken / memory - 1.0).abs() < tolerance,
+                    "{keys} keys: {taken} bits, not {memory}"
+                );
             }
         }
     }

@@ -34,6 +34,7 @@ mod spec;
 mod tests;
 
 pub(crate) use bloomier::REJECTING_BITS_MIN;
+pub(crate) use budget::payload_bits;
 pub use budget::{allocate, allocate_weighted};
 pub use hash::{KeyHash, hash_key};
 pub use lookup::{Answer, Location, Lookup, Window};

@@ -1,6 +1,7 @@
 //! Files that the person names on the command line: input to read, reports to write.
 //!
-//! They are not the store's files, which only the library touches.
+//! They are not files of a live store, which only the library touches; a study may copy one that is
+//! at rest.
 #![expect(
     clippy::disallowed_methods,
     reason = "files outside the store, named by the user"
@@ -109,4 +110,24 @@ pub(crate) fn check_report(path: &Path) -> Result<(), Failure> {
 /// When it cannot be written whole.
 pub(crate) fn write_report(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure::output(&path.display().to_string(), &error))
+}
+
+/// Copies the files of a directory, which has no others in it, to a new one.
+///
+/// # Errors
+///
+/// When a file cannot be read or written.
+pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<(), Failure> {
+    let copy = || -> io::Result<()> {
+        fs::create_dir(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(())
+    };
+    copy().map_err(|error| {
+        let what = format!("cannot copy {} to {}", from.display(), to.display());
+        Failure::io(format_args!("{what}"), &error)
+    })
 }

@@ -25,6 +25,10 @@ pub(crate) struct StudyArgs {
     #[arg(long, value_name = "T", default_value_t = 10, requires = "tree",
           value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) ratio: u32,
+    /// Measure also when so many keys are loaded: trees waste more or less as levels fill up.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "tree",
+          value_parser = clap::value_parser!(u64).range(2..=1 << 30))]
+    pub(crate) also_at: Vec<u64>,
     /// Memory for entries before they become a run; the first level is four times as large.
     #[arg(long, value_name = "BYTES", default_value = "128KiB", requires = "tree",
           value_parser = choice::bytes)]

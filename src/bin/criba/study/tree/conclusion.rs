@@ -1,7 +1,7 @@
 //! What follows from the numbers, in a sentence for each strategy. Every figure in it was measured.
 
 use super::row::Row;
-use crate::grid::small;
+use crate::grid::{small, thousands};
 
 /// Budget against the uniform Bloom filter.
 pub(super) fn sentence(rows: &[Row]) -> String {
@@ -18,9 +18,11 @@ fn of_budget(row: &Row) -> Option<String> {
         .filter(|_| row.allocation() == "budget")?;
     let expected = row.expected_ratio_to_bloom?;
     Some(format!(
-        "{}: with a budget an absent lookup reads {} blocks in vain at {:.2} bits per key, {} of \
+        "{}, {} runs of {} keys: with a budget an absent lookup reads {} blocks in vain at {:.2} bits per key, {} of \
          the uniform Bloom filter's ({} by calculation).",
         row.strategy_name(),
+        row.runs(),
+        thousands(row.keys),
         small(row.wasted_reads()),
         row.bits_per_key(),
         part(ratio),

@@ -11,8 +11,8 @@ use crate::progress::Progress;
 use crate::study::args::StudyArgs;
 use crate::study::count::{Cost, cost};
 
-/// Wasted reads that should be counted, so that chance moves their number by a twentieth.
-const WASTED_READS_WANTED: f64 = 400.0;
+/// Wasted reads that should be counted, so that chance moves their number by a thirtieth.
+const WASTED_READS_WANTED: f64 = 1000.0;
 
 /// Most lookups of absent keys, as a multiple of those asked for.
 const TIMES_MAX: u64 = 20;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn enough_is_looked_up() {
         assert_eq!(absent_lookups(200_000, 0.04), 200_000);
-        assert_eq!(absent_lookups(200_000, 0.001), 400_000);
+        assert_eq!(absent_lookups(200_000, 0.001), 1_000_000);
         assert_eq!(absent_lookups(200_000, 0.0), 4_000_000);
         assert_eq!(absent_lookups(200_000, f64::NAN), 4_000_000);
     }

@@ -19,7 +19,7 @@ impl Row {
             .field("strategy", self.strategy_name())
             .field("allocation", self.allocation())
             .field("filter", self.filter.name())
-            .field("keys", args.keys)
+            .field("keys", self.keys)
             .field("levels", self.levels.len())
             .field("runs", self.runs())
             .field("segments", memory.segments)
@@ -72,7 +72,7 @@ impl Row {
             .field("write_amplification", self.write_amplification)
             .field(
                 "space_amplification",
-                self.space_amplification(live_bytes(args)),
+                self.space_amplification(live_bytes(self.keys, args)),
             )
             .field("load_s", self.load_time.as_secs_f64())
             .field("merges", self.merges)

@@ -1,11 +1,10 @@
-//! One store for one strategy and one filter: loaded in random order, run by run, each settled
-//! before the next, so that the shape of the tree is the same for all filters and does not depend
-//! on how fast the machine compacts.
+//! One store for one strategy: loaded in random order, run by run, each settled before the next, so
+//! that the shape of the tree does not depend on how fast the machine compacts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use criba::{Create, Db, Durability, FilterResidency, Io, Strategy};
+use criba::{Compaction, Db, Durability, FilterResidency, Io, Strategy};
 
 use super::keys::{KEY_BYTES, Keys};
 use super::settle::settle;
@@ -34,57 +33,91 @@ pub(super) fn run_keys(args: &StudyArgs) -> u64 {
     (args.memtable_bytes / entry).max(1)
 }
 
-/// A loaded store at rest.
-pub(super) struct Loaded {
-    pub(super) db: Db,
-    /// Until it was at rest.
+/// A store that is being loaded.
+pub(super) struct Loading<'a> {
+    pub(super) path: PathBuf,
+    pub(super) strategy: Strategy,
+    args: &'a StudyArgs,
+    /// Keys that are there.
+    pub(super) count: u64,
+    /// The time that took, until the tree was at rest.
     pub(super) took: Duration,
 }
 
-/// # Errors
-///
-/// When the store fails.
-pub(super) fn load(
-    (strategy, filter): (Strategy, StudyFilter),
-    path: &Path,
-    keys: &Keys,
-    args: &StudyArgs,
-    progress: &mut Progress,
-) -> Result<Loaded, Failure> {
-    let started = Instant::now();
-    let db = Db::builder(path.join("store"))
-        .create(Create::Always)
-        .io(Io::Pread)
-        .strategy(strategy)
-        .level_ratio(args.ratio)
-        .level0_runs(LEVEL0_RUNS)
-        .level_base_bytes(base_bytes(args))
-        // It is flushed when the run has its keys, before it is full.
-        .memtable_bytes(args.memtable_bytes.saturating_mul(2))
-        .segment_bytes(base_bytes(args))
-        .filter(filter.policy(args.bits))
-        .filter_residency(FilterResidency::Pinned)
-        .cache_bytes(0)
-        .block_bytes(args.block_bytes)
-        .entries_per_group(args.entries_per_group)
-        .open()?;
-    let mut value = vec![0; args.value_bytes as usize];
-    let mut present = keys.present().peekable();
-    while present.peek().is_some() {
-        let mut left = run_keys(args);
-        while left > 0 && present.peek().is_some() {
-            let mut batch = db.batch();
-            for key in present.by_ref().take(BATCH_ENTRIES.min(left as usize)) {
-                keys.fill_value(&key, &mut value);
-                batch.put(key, &value);
-                progress.step();
-            }
-            left -= batch.len() as u64;
-            batch.commit_with(Durability::Buffered)?;
+impl<'a> Loading<'a> {
+    pub(super) fn new(path: PathBuf, strategy: Strategy, args: &'a StudyArgs) -> Loading<'a> {
+        Loading {
+            path,
+            strategy,
+            args,
+            count: 0,
+            took: Duration::ZERO,
         }
-        db.flush()?;
-        settle(&db)?;
     }
-    let took = started.elapsed();
-    Ok(Loaded { db, took })
+
+    /// Opens the store here, or a copy of it elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        filter: StudyFilter,
+        compaction: Compaction,
+    ) -> Result<Db, Failure> {
+        let args = self.args;
+        let db = Db::builder(path)
+            .io(Io::Pread)
+            .strategy(self.strategy)
+            .compaction(compaction)
+            .level_ratio(args.ratio)
+            .level0_runs(LEVEL0_RUNS)
+            .level_base_bytes(base_bytes(args))
+            // It is flushed when the run has its keys, before it is full.
+            .memtable_bytes(args.memtable_bytes.saturating_mul(2))
+            .segment_bytes(base_bytes(args))
+            .filter(filter.policy(args.bits))
+            .filter_residency(FilterResidency::Pinned)
+            .cache_bytes(0)
+            .block_bytes(args.block_bytes)
+            .entries_per_group(args.entries_per_group)
+            .open()?;
+        Ok(db)
+    }
+
+    /// Goes on until so many keys are there.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub(super) fn load(
+        &mut self,
+        until: u64,
+        db: &Db,
+        progress: &mut Progress,
+    ) -> Result<(), Failure> {
+        let started = Instant::now();
+        let keys = Keys::new(until, self.args.seed);
+        let mut value = vec![0; self.args.value_bytes as usize];
+        let mut missing = keys.present().skip(self.count as usize).peekable();
+        while missing.peek().is_some() {
+            let mut left = run_keys(self.args);
+            while left > 0 && missing.peek().is_some() {
+                let mut batch = db.batch();
+                for key in missing.by_ref().take(BATCH_ENTRIES.min(left as usize)) {
+                    keys.fill_value(&key, &mut value);
+                    batch.put(key, &value);
+                    progress.step();
+                }
+                left -= batch.len() as u64;
+                batch.commit_with(Durability::Buffered)?;
+            }
+            db.flush()?;
+            settle(db)?;
+        }
+        self.count = until;
+        self.took += started.elapsed();
+        Ok(())
+    }
 }

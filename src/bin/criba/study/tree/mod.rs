@@ -5,6 +5,10 @@
 //! for keys that are not there, which lie between the others in key order. What is measured is
 //! counted by the storage (`count.rs`); what is calculated comes from the designed rates of the
 //! filters that are really there (`levels.rs`).
+//!
+//! All filters stand on the same tree, of the same files: it grows with the filters of the budget,
+//! which are as old as their segments, and the uniform ones, which are the same at any age, are
+//! built over copies of it.
 
 mod conclusion;
 mod count;
@@ -16,7 +20,7 @@ mod row;
 mod settle;
 mod table;
 
-use criba::Strategy;
+use criba::{Compaction, Stats};
 
 use super::args::StudyArgs;
 use super::scratch::Scratch;
@@ -26,7 +30,8 @@ use crate::files;
 use crate::output::Output;
 use crate::progress::Progress;
 use keys::Keys;
-use row::{Row, rows_with_ratios};
+use load::Loading;
+use row::{Row, allocation, rows_with_ratios};
 
 pub(crate) fn run(args: &StudyArgs) -> Result<Exit, Failure> {
     let rows = measure(args)?;
@@ -47,36 +52,62 @@ pub(crate) fn run(args: &StudyArgs) -> Result<Exit, Failure> {
 
 /// One store after another: each is gone before the next is made.
 fn measure(args: &StudyArgs) -> Result<Vec<Row>, Failure> {
-    let count = args.strategy.len() * args.filter.len();
-    let each = args.keys + 2 * args.lookups;
+    let mut stops = args.also_at.clone();
+    stops.retain(|keys| *keys < args.keys);
+    stops.push(args.keys);
+    stops.sort_unstable();
+    stops.dedup();
+    let looked_up = 2 * args.lookups * (args.filter.len() * stops.len()) as u64;
     let mut progress = Progress::new(
-        Some(each * count as u64),
+        Some((args.keys + looked_up) * args.strategy.len() as u64),
         "[{bar:30}] {percent:>3} % {eta:>4}  {msg}",
     );
+    // The tree grows with this one; the others are built when it is there.
+    let budget = |filter: &&StudyFilter| allocation(**filter) == "budget";
+    let native = args.filter.iter().find(budget).or(args.filter.first());
+    let Some(&native) = native else {
+        return Ok(Vec::new());
+    };
     let mut rows = Vec::new();
     for &strategy in &args.strategy {
-        for &filter in &args.filter {
-            rows.push(one((strategy, filter), args, &mut progress)?);
+        let scratch = Scratch::new(args.dir.as_deref())?;
+        let mut loading = Loading::new(scratch.path().join("store"), strategy, args);
+        let db = loading.open(&loading.path, native, Compaction::Background)?;
+        for &stop in &stops {
+            progress.phase(format!("{}: load", strategy_name(strategy)));
+            loading.load(stop, &db, &mut progress)?;
+            let stats = db.stats();
+            for &filter in &args.filter {
+                let setting = (filter, filter == native);
+                rows.push(one(setting, &loading, &stats, (args, &mut progress))?);
+            }
         }
+        db.close()?;
     }
     Ok(rows_with_ratios(rows))
 }
 
+/// Looks everything up with one filter, in a copy of the tree.
 fn one(
-    (strategy, filter): (Strategy, StudyFilter),
-    args: &StudyArgs,
-    progress: &mut Progress,
+    (filter, is_native): (StudyFilter, bool),
+    loading: &Loading<'_>,
+    stats: &Stats,
+    (args, progress): (&StudyArgs, &mut Progress),
 ) -> Result<Row, Failure> {
-    let name = format!("{} {}", strategy_name(strategy), filter.name());
-    let scratch = Scratch::new(args.dir.as_deref())?;
-    let keys = Keys::new(args.keys, args.seed);
-    progress.phase(format!("{name}: load"));
-    let loaded = load::load((strategy, filter), scratch.path(), &keys, args, progress)?;
+    let name = format!("{} {}", strategy_name(loading.strategy), filter.name());
     progress.phase(format!("{name}: look up"));
-    let counted = count::count(&loaded.db, &keys, args, progress).map_err(|f| f.at(&name))?;
-    let row = Row::new((strategy, filter), &loaded, counted);
-    loaded.db.close()?;
-    Ok(row)
+    let scratch = Scratch::new(args.dir.as_deref())?;
+    let copy = scratch.path().join("copy");
+    // All that was put is in segments, and nothing is written.
+    files::copy_directory(&loading.path, &copy)?;
+    let db = loading.open(&copy, filter, Compaction::Manual)?;
+    if !is_native {
+        db.rebuild_filters::<&str>(..)?;
+    }
+    let keys = Keys::new(loading.count, args.seed);
+    let counted = count::count(&db, &keys, args, progress).map_err(|f| f.at(&name))?;
+    db.close()?;
+    Ok(Row::new(filter, loading, stats, counted))
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use criba::{FilterPolicy, Strategy};
+use criba::{FilterPolicy, Stats, Strategy};
 
 use super::count::Counted;
-use super::load::Loaded;
+use super::load::Loading;
 use crate::choice::{StudyFilter, strategy_name};
 use crate::levels::{Level, expected_wasted_reads};
 use crate::study::count::Cost;
@@ -16,6 +16,8 @@ use crate::study::row::{Memory, per};
 pub(super) struct Row {
     pub(super) strategy: Strategy,
     pub(super) filter: StudyFilter,
+    /// Keys that were loaded.
+    pub(super) keys: u64,
     pub(super) levels: Vec<Level>,
     pub(super) memory: Memory,
     pub(super) counts: Counts,
@@ -39,14 +41,16 @@ pub(super) struct Counts {
 
 impl Row {
     pub(super) fn new(
-        (strategy, filter): (Strategy, StudyFilter),
-        loaded: &Loaded,
+        filter: StudyFilter,
+        loading: &Loading<'_>,
+        loaded: &Stats,
         counted: Counted,
     ) -> Row {
-        let compactions = &counted.stats.compactions;
+        let compactions = &loaded.compactions;
         Row {
-            strategy,
+            strategy: loading.strategy,
             filter,
+            keys: loading.count,
             memory: Memory::new(&counted.stats),
             counts: Counts {
                 present: counted.present,
@@ -55,7 +59,7 @@ impl Row {
             write_amplification: compactions.write_amplification().unwrap_or(f64::NAN),
             merges: compactions.merges,
             moves: compactions.moves,
-            load_time: loaded.took,
+            load_time: loading.took,
             levels: counted.levels,
             ratio_to_bloom: None,
             expected_ratio_to_bloom: None,
@@ -68,10 +72,7 @@ impl Row {
 
     /// `budget` where bits are shared out, `uniform` where every key has the same.
     pub(super) fn allocation(&self) -> &'static str {
-        match self.filter {
-            StudyFilter::Budget | StudyFilter::Whole(FilterPolicy::Budget { .. }) => "budget",
-            _ => "uniform",
-        }
+        allocation(self.filter)
     }
 
     pub(super) fn runs(&self) -> u64 {
@@ -112,7 +113,15 @@ impl Row {
     }
 }
 
-/// Sets every row beside the first uniform Bloom filter of its strategy.
+/// `budget` where bits are shared out, `uniform` where every key has the same.
+pub(super) fn allocation(filter: StudyFilter) -> &'static str {
+    match filter {
+        StudyFilter::Budget | StudyFilter::Whole(FilterPolicy::Budget { .. }) => "budget",
+        _ => "uniform",
+    }
+}
+
+/// Sets every row beside the first uniform Bloom filter over the same tree.
 pub(super) fn rows_with_ratios(mut rows: Vec<Row>) -> Vec<Row> {
     let blooms: Vec<Row> = rows
         .iter()
@@ -120,7 +129,8 @@ pub(super) fn rows_with_ratios(mut rows: Vec<Row>) -> Vec<Row> {
         .cloned()
         .collect();
     for row in &mut rows {
-        let Some(bloom) = blooms.iter().find(|bloom| bloom.strategy == row.strategy) else {
+        let same_tree = |bloom: &&Row| (bloom.strategy, bloom.keys) == (row.strategy, row.keys);
+        let Some(bloom) = blooms.iter().find(same_tree) else {
             continue;
         };
         let ratio = |own: f64, other: f64| Some(own / other).filter(|ratio| ratio.is_finite());
@@ -173,6 +183,7 @@ pub(crate) mod tests {
         Row {
             strategy: crate::choice::strategy(strategy).unwrap(),
             filter: crate::choice::study_filter(filter).unwrap(),
+            keys: 400_000,
             levels: vec![level(0, 3), level(1, 1)],
             memory: Memory {
                 segments: 4,

@@ -16,7 +16,7 @@ pub(super) fn table(rows: &[Row], args: &StudyArgs) -> Table {
     Table {
         groups: vec![
             ("", 2),
-            ("tree", 3),
+            ("tree", 4),
             ("bits per key", 2),
             ("wasted reads per absent lookup", 4),
             ("present", 1),
@@ -26,6 +26,7 @@ pub(super) fn table(rows: &[Row], args: &StudyArgs) -> Table {
         heads: vec![
             "strategy",
             "filter",
+            "keys",
             "levels",
             "runs",
             "segs",
@@ -48,6 +49,7 @@ fn cells(row: &Row, args: &StudyArgs) -> Vec<String> {
     vec![
         row.strategy_name().into(),
         row.filter.name(),
+        thousands(row.keys),
         row.levels.len().to_string(),
         row.runs().to_string(),
         row.memory.segments.to_string(),
@@ -59,7 +61,7 @@ fn cells(row: &Row, args: &StudyArgs) -> Vec<String> {
         row.ratio_to_bloom.map_or_else(|| NONE.into(), part),
         number(row.reads_per_present(), 4),
         number(row.write_amplification, 1),
-        number(row.space_amplification(live_bytes(args)), 3),
+        number(row.space_amplification(live_bytes(row.keys, args)), 3),
         number(row.load_time.as_secs_f64(), 1),
     ]
 }
@@ -72,6 +74,7 @@ pub(super) fn level_table(rows: &[Row]) -> Table {
             vec![
                 row.strategy_name().into(),
                 row.filter.name(),
+                thousands(row.keys),
                 level.level.to_string(),
                 level.runs.to_string(),
                 thousands(level.keys),
@@ -82,10 +85,11 @@ pub(super) fn level_table(rows: &[Row]) -> Table {
         })
     });
     Table {
-        groups: vec![("", 2), ("", 4), ("wasted reads per absent", 2)],
+        groups: vec![("", 3), ("", 4), ("wasted reads per absent", 2)],
         heads: vec![
             "strategy",
             "filter",
+            "loaded",
             "level",
             "runs",
             "keys",
@@ -98,8 +102,8 @@ pub(super) fn level_table(rows: &[Row]) -> Table {
 }
 
 /// Bytes of the keys and values that are there.
-pub(super) fn live_bytes(args: &StudyArgs) -> u64 {
-    args.keys * (KEY_BYTES as u64 + args.value_bytes)
+pub(super) fn live_bytes(keys: u64, args: &StudyArgs) -> u64 {
+    keys * (KEY_BYTES as u64 + args.value_bytes)
 }
 
 /// The lines above the table: what was loaded, and how it was looked up.
@@ -129,7 +133,8 @@ pub(super) fn heading(rows: &[Row], args: &StudyArgs) -> String {
 pub(super) fn legend() -> Vec<String> {
     let lines = [
         "bloom, bloomier-uniform: the same bits for every key; budget: Bloomier filters that share \
-         the same bits out over the runs",
+         the same bits of memory out over the runs. The tree is the same, of the same files: it \
+         was written with the budget, the uniform filters were then built over it",
         "levels: that hold runs, level 0 among them; r: payload bits of a key, the mean over all \
          keys; memory: bits a key takes in memory, overhead included",
         "calculated: the sum of the designed rates of the runs, each weighted by keys over its \
