@@ -47,7 +47,8 @@ pub enum FilterPolicy {
     Bloomier(BloomierBits),
     /// Bloomier filters that together have this many bits for each key of the store, shared out so
     /// that an absent key costs least: small runs get more, each halving of the key count a bit
-    /// ("Monkey", 2017). Computed from the real key counts whenever a segment is written.
+    /// ("Monkey", 2017). Computed from the real key counts whenever a segment is written, with room
+    /// for runs to come: the memory is taken when the levels above the last are full.
     Budget {
         /// Average over the store; fractions count. 0 to 64.
         bits_per_key: f64,

@@ -16,6 +16,10 @@ impl Row {
     pub(super) fn json(&self, args: &StudyArgs) -> Object {
         let memory = &self.memory;
         let object = Object::new()
+            .field(
+                "setting",
+                format!("{} {}", self.strategy_name(), self.filter.name()),
+            )
             .field("strategy", self.strategy_name())
             .field("allocation", self.allocation())
             .field("filter", self.filter.name())
@@ -134,7 +138,7 @@ mod tests {
         ]);
         let line = rows[1].json(&small_args()).to_line();
         let fields: serde_json::Map<String, Value> = serde_json::from_str(&line).unwrap();
-        let promised = "strategy allocation filter levels expected_wasted_reads \
+        let promised = "setting strategy allocation filter levels expected_wasted_reads \
             wasted_reads_per_absent keys runs segments r_bits bits_per_key reads_per_present \
             reads_per_absent bytes_per_present bytes_per_absent probes_per_absent \
             false_positive_rate designed_rate build_ns_per_key memory_overhead input seed \

@@ -20,9 +20,12 @@ mod row;
 mod settle;
 mod table;
 
+use std::time::Instant;
+
 use criba::{Compaction, Stats};
 
 use super::args::StudyArgs;
+use super::row::Memory;
 use super::scratch::Scratch;
 use crate::choice::{StudyFilter, strategy_name};
 use crate::exit::{Exit, Failure};
@@ -101,19 +104,41 @@ fn one(
     // All that was put is in segments, and nothing is written.
     files::copy_directory(&loading.path, &copy)?;
     let db = loading.open(&copy, filter, Compaction::Manual)?;
+    let started = Instant::now();
+    let mut build_ns = Memory::new(stats).build_ns;
     if !is_native {
         db.rebuild_filters::<&str>(..)?;
+        // With the reading of the keys.
+        build_ns = started.elapsed().as_nanos() as f64;
     }
     let keys = Keys::new(loading.count, args.seed);
     let counted = count::count(&db, &keys, args, progress).map_err(|f| f.at(&name))?;
     db.close()?;
-    Ok(Row::new(filter, loading, stats, counted))
+    let mut row = Row::new(filter, loading, stats, counted);
+    row.memory.build_ns = build_ns;
+    Ok(row)
 }
 
 #[cfg(test)]
 mod tests {
     use super::row::tests::small_args;
     use super::*;
+
+    #[test]
+    fn a_tree_is_measured_as_it_grows() {
+        let mut args = small_args();
+        (args.keys, args.lookups) = (4000, 1000);
+        args.also_at = vec![3000, 2000, 5000];
+        args.strategy.truncate(1);
+        let rows = measure(&args).unwrap();
+        let keys: Vec<u64> = rows.iter().map(|row| row.memory.stored_keys).collect();
+        assert_eq!(keys, [2000, 2000, 2000, 3000, 3000, 3000, 4000, 4000, 4000]);
+        for tree in rows.chunks(3) {
+            let shape = |row: &Row| (row.keys, row.runs(), row.memory.segments);
+            assert!(tree.iter().all(|row| shape(row) == shape(&tree[0])));
+            assert_eq!(tree[0].ratio_to_bloom, Some(1.0));
+        }
+    }
 
     #[test]
     fn trees_are_settled_and_counted() {
@@ -134,6 +159,7 @@ mod tests {
             assert_eq!(absent.data.calls, absent.false_positives, "{name}");
             assert!(row.counts.present.data.calls >= 5000, "{name}");
             assert!(row.write_amplification > 1.0, "{name}");
+            assert!(row.memory.build_ns > 0.0, "{name}");
             let (measured, expected) = (row.wasted_reads(), row.expected_wasted_reads());
             let chance = 6.0 * (expected / absent.lookups as f64).sqrt() + 0.2 * expected;
             assert!(
