@@ -404,7 +404,7 @@ fn key(thread: u64, n: u64) -> String {
     format!("{thread}/{n:06}")
 }
 
-/// Bug: iterators of a closed store read on, as if it were open.
+/// Bug: iterators of a closed store, and snapshots taken of one, read on as if it were open.
 #[test]
 fn a_closed_store_refuses_everything_but_what_was_taken_before() {
     let rig = rig();
@@ -429,6 +429,10 @@ fn a_closed_store_refuses_everything_but_what_was_taken_before() {
         assert!(matches!(refused.next_back(), Some(Err(Error::Closed))));
         assert!(refused.next().is_none() && refused.next_back().is_none());
     }
+    let late = db.snapshot();
+    assert!(matches!(late.get("a"), Err(Error::Closed)));
+    assert!(matches!(late.contains_key("a"), Err(Error::Closed)));
+    assert!(matches!(late.iter().next(), Some(Err(Error::Closed))));
     assert!(matches!(db.clone().close(), Err(Error::Closed)));
     assert_eq!(db.stats().sequence, 2);
     // The store is free for the next one while the old views are still read.
