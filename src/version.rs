@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::cursor::{Cursor, Direction, Item};
 use crate::error::Result;
-use crate::segment::{Caches, Segment, SegmentWalk};
+use crate::segment::{Caches, Reading, Segment, SegmentWalk};
 use crate::slice::Slice;
 
 /// What the store holds in segments at one moment.
@@ -111,6 +111,7 @@ impl Run {
             caches: Arc::clone(caches),
             direction,
             from,
+            reading: Reading::Blocks,
             current: None,
         }
     }
@@ -125,7 +126,16 @@ pub(crate) struct RunWalk {
     caches: Arc<Caches>,
     direction: Direction,
     from: Bound<Slice>,
+    reading: Reading,
     current: Option<SegmentWalk>,
+}
+
+impl RunWalk {
+    /// The same walk, reading ahead.
+    pub(crate) fn ahead(mut self) -> RunWalk {
+        self.reading = Reading::Ahead;
+        self
+    }
 }
 
 impl Cursor for RunWalk {
@@ -149,6 +159,7 @@ impl Cursor for RunWalk {
                 Arc::clone(&self.caches),
                 self.direction,
                 self.from.clone(),
+                self.reading,
             ));
         }
     }
