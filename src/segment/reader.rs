@@ -59,6 +59,8 @@ pub(crate) struct Probe {
     pub(crate) answer: Option<Answer>,
     /// The answer named a block whose fences do not cover the key.
     pub(crate) refuted: bool,
+    /// The block that the filter, or else the fences, named first.
+    pub(crate) block: Option<u32>,
     pub(crate) filter_damaged: bool,
     pub(crate) filter_pages: u64,
     pub(crate) data_blocks: u64,
@@ -330,6 +332,7 @@ impl Segment {
             }
             None => {
                 probe.refuted = true;
+                probe.block = Some(location.block);
                 if filter.equal_hashes {
                     Next::Search
                 } else {
@@ -348,6 +351,7 @@ impl Segment {
         (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Option<Hit>> {
         let body = self.body()?;
+        probe.block.get_or_insert(block);
         while block < body.fences.block_count() {
             let content = self.block(body, block, caches, probe)?;
             let found = content.shape.search(&content.payload, key, sequence, group);
