@@ -11,9 +11,9 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Memory};
 
 use crossbeam_skiplist::SkipMap;
 
@@ -33,6 +33,12 @@ const FILTER_BITS_PER_KEY: f64 = 12.0;
 /// Entries copied out of the list at a time while walking: one search serves this many.
 const CHUNK: usize = 32;
 
+/// Entries up to which those of a range are counted one by one: well under a millisecond.
+const COUNTED_MAX: usize = 8192;
+
+/// Of so many keys, chosen by hash, one is in the sample.
+const SAMPLED_OF: u64 = 64;
+
 type SkipEntry<'a> = crossbeam_skiplist::map::Entry<'a, EntryKey, EntryValue>;
 
 #[derive(Debug)]
@@ -47,6 +53,8 @@ pub(crate) struct Memtable {
     /// Keys that were ever given a value here, and keys that were ever deleted.
     values: AtomicSketch,
     deletions: AtomicSketch,
+    /// One of [`SAMPLED_OF`] keys, and whether its newest entry is a value: how keys lie.
+    sample: SkipMap<Slice, AtomicBool>,
     /// Least sequence of any entry.
     sequence_min: AtomicU64,
 }
@@ -141,6 +149,7 @@ impl Memtable {
             deleted_keys: AtomicU64::new(0),
             values: AtomicSketch::default(),
             deletions: AtomicSketch::default(),
+            sample: SkipMap::new(),
             sequence_min: AtomicU64::new(u64::MAX),
         }
     }
@@ -174,6 +183,12 @@ impl Memtable {
             self.values.insert(hash);
         }
         let key = &entry.key().key;
+        if hash.0.is_multiple_of(SAMPLED_OF) {
+            let sampled = self
+                .sample
+                .get_or_insert(key.clone(), AtomicBool::new(false));
+            sampled.value().store(!is_deletion, Memory::Relaxed);
+        }
         let before = entry.next().filter(|before| before.key().key == *key);
         let was_deleted = match before {
             Some(before) => before.value().kind == Kind::Tombstone,
@@ -240,9 +255,37 @@ impl Memtable {
         Some((first, self.entries.back().map(key)?))
     }
 
-    /// Keys within the bounds, and those of them whose newest entry is a value, counted in
-    /// O(entries there).
-    pub(crate) fn counts_in(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> (u64, u64) {
+    /// Keys within the bounds, and those of them whose newest entry is a value.
+    ///
+    /// Exact up to [`COUNTED_MAX`] entries, and when all are within. Of more it is told by the
+    /// sample what part of the keys they are: with `n` keys in the range, the error has a
+    /// standard deviation of at most `8 / sqrt(n)` of them: 9 % for 8,000, 3 % for 80,000.
+    pub(crate) fn counts_in(&self, bounds: &(Bound<Slice>, Bound<Slice>)) -> (f64, f64) {
+        let (keys, values) = (self.key_count() as f64, self.value_count() as f64);
+        match self.key_range() {
+            None => return (0.0, 0.0),
+            Some((first, last)) if bounds.contains(&first) && bounds.contains(&last) => {
+                return (keys, values);
+            }
+            Some(_) => {}
+        }
+        if let Some((keys, values)) = self.walked_in(bounds) {
+            return (keys as f64, values as f64);
+        }
+        let (mut sampled, mut within, mut values_within) = (0_u32, 0_u32, 0_u32);
+        for entry in &self.sample {
+            sampled += 1;
+            if bounds.contains(entry.key()) {
+                within += 1;
+                values_within += u32::from(entry.value().load(Memory::Relaxed));
+            }
+        }
+        let part = |within: u32| keys * f64::from(within) / f64::from(sampled.max(1));
+        (part(within), part(values_within))
+    }
+
+    /// [`Memtable::counts_in`] entry by entry; `None` when there are too many.
+    fn walked_in(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> Option<(u64, u64)> {
         let target = match lower {
             Bound::Unbounded => None,
             Bound::Included(key) => Some((&**key, Sequence(u64::MAX))),
@@ -252,24 +295,25 @@ impl Memtable {
             None => Bound::Unbounded,
             Some(target) => Bound::Included(target as &dyn Ordered),
         };
-        let is_within = |key: &Slice| match upper {
-            Bound::Unbounded => true,
-            Bound::Included(upper) => **key <= **upper,
-            Bound::Excluded(upper) => **key < **upper,
-        };
         let rest = self
             .entries
             .range::<dyn Ordered, _>((from, Bound::Unbounded));
         let (mut keys, mut values, mut last) = (0, 0, None);
-        for entry in rest.take_while(|entry| is_within(&entry.key().key)) {
+        for (count, entry) in rest.enumerate() {
             let key = &entry.key().key;
+            if !(Bound::Unbounded, upper.as_ref()).contains(key) {
+                break;
+            }
+            if count == COUNTED_MAX {
+                return None;
+            }
             if last.as_ref() != Some(key) {
                 keys += 1;
                 values += u64::from(entry.value().kind == Kind::Value);
                 last = Some(key.clone());
             }
         }
-        (keys, values)
+        Some((keys, values))
     }
 
     /// At most the sequence of every entry.
@@ -443,7 +487,10 @@ mod tests {
         assert_eq!(add("bb", 5, Kind::Value), (3, 1));
         assert_eq!(add("a", 6, Kind::Value), (3, 2));
         let bound = |key: &'static str| Slice::from(key);
-        let counts = |lower, upper| table.counts_in(&(lower, upper));
+        let counts = |lower, upper| {
+            let (keys, values) = table.counts_in(&(lower, upper));
+            (keys as u64, values as u64)
+        };
         use Bound::{Excluded, Included, Unbounded};
         assert_eq!(counts(Unbounded, Unbounded), (3, 2));
         assert_eq!(counts(Included(bound("b")), Unbounded), (2, 1));
@@ -452,6 +499,45 @@ mod tests {
         assert_eq!(counts(Unbounded, Excluded(bound("b"))), (1, 1));
         assert_eq!(counts(Included(bound("c")), Excluded(bound("a"))), (0, 0));
         assert_eq!(table.key_range(), Some((bound("a"), bound("bb"))));
+    }
+
+    /// More than are counted one by one: four deviations, for keys that lie unevenly.
+    #[test]
+    fn many_keys_of_a_range_are_counted_by_a_sample() {
+        let table = Memtable::new(1 << 24);
+        let keys = 60_000_u64;
+        for n in 0..keys {
+            let name = format!("{:09}", n * n);
+            let kind = if n % 3 == 0 {
+                Kind::Tombstone
+            } else {
+                Kind::Value
+            };
+            let hash = hash_key(1, name.as_bytes());
+            table.insert(
+                hash,
+                Slice::from(name.as_str()),
+                Sequence(n + 1),
+                (kind, Slice::default()),
+            );
+        }
+        for (from, to) in [
+            (0, 20_000),
+            (10_000, 50_000),
+            (100, 59_999),
+            (59_000, 60_000),
+        ] {
+            let key = |n: u64| Slice::from(format!("{:09}", n * n).into_bytes());
+            let (found, values) =
+                table.counts_in(&(Bound::Included(key(from)), Bound::Excluded(key(to))));
+            let exact = (to - from) as f64;
+            let bound = 4.0 * 8.0 * exact.sqrt();
+            let name = format!("{from} to {to}: {found} and {values}");
+            assert!((found - exact).abs() < bound, "{name}");
+            assert!((values - exact * 2.0 / 3.0).abs() < bound, "{name}");
+        }
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        assert_eq!(table.counts_in(&all), (60_000.0, 40_000.0));
     }
 
     #[test]

@@ -6,17 +6,43 @@
 //! 2. The segments of a run are in key order and do not overlap.
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::cursor::{Cursor, Direction, Item};
 use crate::error::Result;
-use crate::segment::{Caches, Segment, SegmentWalk};
+use crate::segment::{Caches, Reading, Segment, SegmentWalk};
+use crate::sketch::Set;
 use crate::slice::Slice;
 
 /// What the store holds in segments at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Version {
     runs: Vec<Run>,
+    counted: OnceLock<Counted>,
+}
+
+/// How many keys there are in a version, by estimate: costs some time and is the same for as long
+/// as the version is live, so it is kept with it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    /// In key order.
+    pub(crate) groups: Vec<CountedGroup>,
+    /// For each run, keys with values in it that no newer run hides.
+    pub(crate) live_by_run: Vec<f64>,
+}
+
+/// Segments whose key ranges are connected.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedGroup {
+    /// With the ordinals of their runs.
+    pub(crate) segments: Vec<(usize, Arc<Segment>)>,
+    pub(crate) first_key: Slice,
+    pub(crate) last_key: Slice,
+    /// Keys whose newest entry is a value.
+    pub(crate) live: f64,
+    /// All keys as one set, where that is worth having: segments of several runs, none of them
+    /// with deleted keys.
+    pub(crate) whole: Option<Set>,
 }
 
 /// Segments that together are one sorted sequence.
@@ -45,7 +71,10 @@ impl Version {
                 segments: run.into(),
             })
             .collect();
-        Version { runs }
+        Version {
+            runs,
+            counted: OnceLock::new(),
+        }
     }
 
     /// This version with some segments more and some fewer.
@@ -62,6 +91,11 @@ impl Version {
     /// Newest first.
     pub(crate) fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// The estimate of this version, made at the first call.
+    pub(crate) fn counted(&self, count: impl FnOnce() -> Counted) -> &Counted {
+        self.counted.get_or_init(count)
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
@@ -111,6 +145,7 @@ impl Run {
             caches: Arc::clone(caches),
             direction,
             from,
+            reading: Reading::Blocks,
             current: None,
         }
     }
@@ -125,7 +160,16 @@ pub(crate) struct RunWalk {
     caches: Arc<Caches>,
     direction: Direction,
     from: Bound<Slice>,
+    reading: Reading,
     current: Option<SegmentWalk>,
+}
+
+impl RunWalk {
+    /// The same walk, reading ahead.
+    pub(crate) fn ahead(mut self) -> RunWalk {
+        self.reading = Reading::Ahead;
+        self
+    }
 }
 
 impl Cursor for RunWalk {
@@ -149,6 +193,7 @@ impl Cursor for RunWalk {
                 Arc::clone(&self.caches),
                 self.direction,
                 self.from.clone(),
+                self.reading,
             ));
         }
     }

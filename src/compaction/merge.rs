@@ -87,7 +87,8 @@ pub(crate) fn merge(
     pace: &dyn Fn(u64),
 ) -> Result<()> {
     let cursors = inputs.runs.iter().map(|run| {
-        Box::new(run.walk(caches, Direction::Forward, Bound::Unbounded)) as Box<dyn Cursor>
+        let walk = run.walk(caches, Direction::Forward, Bound::Unbounded);
+        Box::new(walk.ahead()) as Box<dyn Cursor>
     });
     let mut merged = Merge::new(cursors.collect(), Direction::Forward);
     let mut retain = Retain::new(inputs.snapshots.clone());

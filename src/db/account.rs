@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::cache::Cache;
 use crate::segment::{self, Segment, SegmentStats};
+use crate::version::Version;
 
+use super::estimate::counted;
 use super::shared::{Shared, View, lock};
 use super::stats::{
     CacheStats, CompactionStats, LookupStats, MemtableStats, RunStats, StallStats, Stats,
@@ -26,23 +28,34 @@ fn cache_stats<V: crate::cache::Weigh + Clone>(cache: &Cache<V>) -> CacheStats {
     }
 }
 
+/// Bytes of the files of a run that so many of its keys with values take: their part of all that
+/// entries hold, as if their values were as long as the mean. Tombstones are taken to be as long
+/// as the mean of the first and the last key of their segment.
+fn live_bytes(live: f64, segments: &[SegmentStats]) -> f64 {
+    let (mut files, mut raw, mut of_values, mut values) = (0.0, 0.0, 0.0, 0.0);
+    for segment in segments.iter().filter(|segment| segment.damage.is_none()) {
+        let key_bytes = (segment.first_key.len() + segment.last_key.len()) as f64 / 2.0;
+        let of_tombstones = segment.tombstones as f64 * key_bytes;
+        files += segment.file_bytes as f64;
+        raw += segment.raw_bytes as f64;
+        of_values += (segment.raw_bytes as f64 - of_tombstones).max(0.0);
+        values += segment.entries.saturating_sub(segment.tombstones) as f64;
+    }
+    if values == 0.0 || raw == 0.0 {
+        return 0.0;
+    }
+    files * (of_values / raw * live / values).min(1.0)
+}
+
 impl Shared {
     /// Everything the store knows about itself; nothing is read.
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view.load_full();
         let counters = &self.counters;
-        let runs = view.version.runs().iter().map(|run| RunStats {
-            level: run.level,
-            segments: run
-                .segments
-                .iter()
-                .map(|segment| self.segment_stats(segment))
-                .collect(),
-        });
         Stats {
             sequence: self.visible().0,
             memtable: self.memtable_stats(&view),
-            runs: runs.collect(),
+            runs: self.run_stats(&view.version),
             reads: self.counting.total(),
             written_bytes: self.counting.written_bytes(),
             syncs: self.counting.syncs(),
@@ -51,6 +64,10 @@ impl Shared {
                 memtable_hits: load(&counters.memtable_hits),
                 segment_hits: load(&counters.segment_hits),
                 absent: load(&counters.absent),
+                hit_block_reads: load(&counters.hit_block_reads),
+                hit_block_bytes: load(&counters.hit_block_bytes),
+                absent_block_reads: load(&counters.absent_block_reads),
+                absent_block_bytes: load(&counters.absent_block_bytes),
             },
             block_cache: cache_stats(&self.caches.blocks),
             filter_cache: cache_stats(&self.caches.pages),
@@ -85,8 +102,24 @@ impl Shared {
         }
     }
 
+    fn run_stats(&self, version: &Version) -> Vec<RunStats> {
+        let live = &counted(version).live_by_run;
+        let runs = version.runs().iter().zip(live).map(|(run, live)| {
+            let segments = run.segments.iter().map(|one| self.segment_stats(one));
+            let segments: Vec<SegmentStats> = segments.collect();
+            RunStats {
+                level: run.level,
+                live_keys: live.round() as u64,
+                live_bytes: live_bytes(*live, &segments).round() as u64,
+                segments,
+            }
+        });
+        runs.collect()
+    }
+
     fn segment_stats(&self, segment: &Segment) -> SegmentStats {
         let name = segment::file_name(segment.meta.id);
-        segment.stats(self.counting.of(&name).unwrap_or_default())
+        let reads = self.counting.of(&name).unwrap_or_default();
+        segment.stats(reads, self.lookups_in_runs())
     }
 }

@@ -15,7 +15,8 @@ pub struct Explanation {
     pub value: Option<Slice>,
     /// What was asked, in order; the lookup ends with the first step that has an answer.
     pub steps: Vec<Step>,
-    /// Data blocks that the same lookup would ask for if no segment had a filter.
+    /// Data blocks that the same lookup would ask for if no segment had a filter: one of each
+    /// segment that covers the key, up to the one that has it.
     pub blocks_without_filters: u64,
 }
 
@@ -32,8 +33,14 @@ pub struct Step {
     pub filter: FilterOutcome,
     /// Filter pages asked for; 0 when the filter is pinned.
     pub filter_pages: u64,
+    /// Ordinal of the data block that the filter named, or the fences if it did not. With
+    /// [`FilterOutcome::Refuted`] it was not asked for; where a filter stores only a part of the
+    /// ordinal, it is that part then.
+    pub block: Option<u32>,
     /// Data blocks asked for.
     pub data_blocks: u64,
+    /// Of these, read from storage; the others were in the cache.
+    pub block_reads: u64,
     /// Of both, found in a cache.
     pub from_cache: u64,
     /// Bytes read from storage.
@@ -113,6 +120,16 @@ impl Explanation {
         self.steps.iter().map(|step| step.data_blocks).sum()
     }
 
+    /// Data blocks that the lookup read from storage.
+    pub fn block_reads(&self) -> u64 {
+        self.steps.iter().map(|step| step.block_reads).sum()
+    }
+
+    /// Bytes of data blocks and filter pages that the lookup read from storage.
+    pub fn read_bytes(&self) -> u64 {
+        self.steps.iter().map(|step| step.read_bytes).sum()
+    }
+
     /// Filter pages that the lookup asked for.
     pub fn filter_pages(&self) -> u64 {
         self.steps.iter().map(|step| step.filter_pages).sum()
@@ -125,57 +142,111 @@ impl fmt::Display for Explanation {
         for step in &self.steps {
             writeln!(f, "  {step}")?;
         }
-        match &self.value {
-            Some(value) => writeln!(f, "found, {} bytes", value.len())?,
-            None => writeln!(f, "not there")?,
+        match (&self.value, self.steps.last().map(|step| step.outcome)) {
+            (Some(value), _) => writeln!(f, "found, {} bytes", value.len())?,
+            (None, Some(Outcome::Deleted)) => writeln!(f, "not there: it was deleted")?,
+            (None, _) => writeln!(f, "not there")?,
         }
         write!(
             f,
-            "{} data blocks and {} filter pages asked for; without filters {} data blocks",
-            self.data_blocks(),
-            self.filter_pages(),
-            self.blocks_without_filters
+            "asked for {} and {}, {} bytes read from storage; without filters {}",
+            Counted(self.data_blocks(), "data block"),
+            Counted(self.filter_pages(), "filter page"),
+            self.read_bytes(),
+            Counted(self.blocks_without_filters, "data block")
         )
+    }
+}
+
+/// `1 data block`, `2 data blocks`.
+struct Counted(u64, &'static str);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} {}{plural}", self.0, self.1)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::ActiveMemtable => write!(f, "active memtable"),
+            Source::SealedMemtable(ordinal) => write!(f, "sealed memtable {ordinal}"),
+            Source::NoSegment { run, level } => {
+                write!(f, "run {run}, level {level}: no segment covers the key")
+            }
+            Source::Segment { run, level, id } => {
+                write!(f, "run {run}, level {level}, segment {id:06}")
+            }
+        }
+    }
+}
+
+impl Step {
+    /// What the filter said, and which block it or the fences named.
+    fn write_named(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.filter_kind.unwrap_or("no");
+        match self.filter {
+            FilterOutcome::NotAsked => write!(f, ": no filter")?,
+            FilterOutcome::No => return write!(f, ": {kind} filter says no"),
+            FilterOutcome::Maybe => write!(f, ": {kind} filter says maybe")?,
+            FilterOutcome::Block { block, slot } => {
+                write!(f, ": {kind} filter says block {block}")?;
+                if let Some(slot) = slot {
+                    write!(f, ", group {slot}")?;
+                }
+                if self.block == Some(block) {
+                    return write!(f, "; its fences cover the key");
+                }
+            }
+            FilterOutcome::Refuted => {
+                write!(f, ": {kind} filter says block ")?;
+                match self.block {
+                    Some(block) => write!(f, "{block}")?,
+                    None => write!(f, "unknown")?,
+                }
+                return write!(f, "; its fences do not cover the key");
+            }
+            FilterOutcome::Damaged => write!(f, ": filter is damaged, not used")?,
+        }
+        match self.block {
+            Some(block) => write!(f, "; fences name block {block}"),
+            None => Ok(()),
+        }
+    }
+
+    /// What was asked for, and where it came from.
+    fn write_cost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks_cached = self.data_blocks.saturating_sub(self.block_reads);
+        let pages_cached = self.from_cache.saturating_sub(blocks_cached);
+        let pages_read = self.filter_pages.saturating_sub(pages_cached);
+        for (count, what, place) in [
+            (pages_read, "filter page", "storage"),
+            (pages_cached, "filter page", "the cache"),
+            (self.block_reads, "data block", "storage"),
+            (blocks_cached, "data block", "the cache"),
+        ] {
+            if count > 0 {
+                write!(f, ", {} from {place}", Counted(count, what))?;
+            }
+        }
+        if self.read_bytes > 0 {
+            write!(f, ", {} bytes read", self.read_bytes)?;
+        }
+        Ok(())
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.source {
-            Source::ActiveMemtable => write!(f, "active memtable")?,
-            Source::SealedMemtable(ordinal) => write!(f, "sealed memtable {ordinal}")?,
-            Source::NoSegment { run, level } => {
-                return write!(f, "run {run}, level {level}: no segment covers the key");
-            }
-            Source::Segment { run, level, id } => {
-                write!(f, "run {run}, level {level}, segment {id:06}")?;
-            }
+        write!(f, "{}", self.source)?;
+        if let Source::NoSegment { .. } = self.source {
+            return Ok(());
         }
-        let kind = self.filter_kind.unwrap_or("no");
-        match self.filter {
-            FilterOutcome::NotAsked => {}
-            FilterOutcome::No => write!(f, ": {kind} filter says no")?,
-            FilterOutcome::Maybe => write!(f, ": {kind} filter says maybe")?,
-            FilterOutcome::Block { block, slot: None } => {
-                write!(f, ": {kind} filter says block {block}")?;
-            }
-            FilterOutcome::Block {
-                block,
-                slot: Some(slot),
-            } => {
-                write!(f, ": {kind} filter says block {block}, group {slot}")?;
-            }
-            FilterOutcome::Refuted => {
-                write!(f, ": {kind} filter names a block, its fences refute it")?
-            }
-            FilterOutcome::Damaged => write!(f, ": filter is damaged, not used")?,
-        }
-        if self.data_blocks + self.filter_pages > 0 {
-            write!(
-                f,
-                ", {} data blocks, {} filter pages ({} from cache, {} bytes read)",
-                self.data_blocks, self.filter_pages, self.from_cache, self.read_bytes
-            )?;
+        if let Source::Segment { .. } = self.source {
+            self.write_named(f)?;
+            self.write_cost(f)?;
         }
         let outcome = match self.outcome {
             Outcome::Absent => "absent",

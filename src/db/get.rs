@@ -55,14 +55,30 @@ impl Shared {
             Counters::add(&self.counters.memtable_hits, 1);
             return Ok(Some(hit));
         }
-        let hit = self.lookup_runs(view, (hash, key), sequence, observer)?;
-        let counter = if hit.is_some() {
-            &self.counters.segment_hits
+        self.lookup_runs(view, (hash, key), sequence, observer)
+    }
+
+    /// A lookup that came to the runs has ended, after reads of so many data blocks and bytes.
+    fn count_in_runs(&self, is_hit: bool, (blocks, bytes): (u64, u64)) {
+        let counters = &self.counters;
+        let (lookups, block_reads, block_bytes) = if is_hit {
+            (
+                &counters.segment_hits,
+                &counters.hit_block_reads,
+                &counters.hit_block_bytes,
+            )
         } else {
-            &self.counters.absent
+            (
+                &counters.absent,
+                &counters.absent_block_reads,
+                &counters.absent_block_bytes,
+            )
         };
-        Counters::add(counter, 1);
-        Ok(hit)
+        Counters::add(lookups, 1);
+        if blocks > 0 {
+            Counters::add(block_reads, blocks);
+            Counters::add(block_bytes, bytes);
+        }
     }
 
     fn lookup_runs<O: Observer>(
@@ -72,6 +88,7 @@ impl Shared {
         sequence: Sequence,
         observer: &mut O,
     ) -> Result<Option<Hit>> {
+        let mut read = (0, 0);
         for (ordinal, run) in view.version.runs().iter().enumerate() {
             observer.begin();
             let (run_ordinal, level) = (ordinal, run.level);
@@ -93,10 +110,14 @@ impl Shared {
                 id: segment.meta.id,
             };
             observer.run(source, Some((segment, &probe, hit.as_ref())));
+            read.0 += probe.block_reads;
+            read.1 += probe.block_bytes;
             if hit.is_some() {
+                self.count_in_runs(true, read);
                 return Ok(hit);
             }
         }
+        self.count_in_runs(false, read);
         Ok(None)
     }
 
@@ -162,7 +183,9 @@ impl Account {
             filter_kind: None,
             filter: FilterOutcome::NotAsked,
             filter_pages: 0,
+            block: None,
             data_blocks: 0,
+            block_reads: 0,
             from_cache: 0,
             read_bytes: 0,
             outcome: Outcome::Absent,
@@ -192,7 +215,9 @@ impl Observer for Account {
             step.filter_kind = segment.filter_kind();
             step.filter = filter_outcome(probe);
             step.filter_pages = probe.filter_pages;
+            step.block = probe.block;
             step.data_blocks = probe.data_blocks;
+            step.block_reads = probe.block_reads;
             step.from_cache = probe.from_cache;
             step.read_bytes = probe.read_bytes;
             step.outcome = match (found(hit), probe.data_blocks) {

@@ -256,7 +256,8 @@ impl Db {
         self.prefix(b"")
     }
 
-    /// The store as it is now, to read at later.
+    /// The store as it is now, to read at later, also after a [`Db::close`]. One that is taken
+    /// after the close says [`Error::Closed`] to whoever reads it.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.inner.shared)
     }

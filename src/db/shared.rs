@@ -57,6 +57,12 @@ pub(crate) struct Counters {
     pub(crate) memtable_hits: AtomicU64,
     pub(crate) segment_hits: AtomicU64,
     pub(crate) absent: AtomicU64,
+    /// Data blocks, and their bytes, that lookups read which a segment answered, and which found
+    /// nothing.
+    pub(crate) hit_block_reads: AtomicU64,
+    pub(crate) hit_block_bytes: AtomicU64,
+    pub(crate) absent_block_reads: AtomicU64,
+    pub(crate) absent_block_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
     /// Bytes of batches, as they were given.

@@ -5,11 +5,11 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::slice::Slice;
 
-use super::scan::{Iter, owned_bounds, prefix_bounds};
+use super::scan::{Bounds, Iter, owned_bounds, prefix_bounds};
 use super::shared::{Shared, lock};
 
 /// The store as it was when the snapshot was taken: see [`Db::snapshot`](crate::Db::snapshot).
@@ -25,6 +25,14 @@ pub struct Snapshot {
 struct Held {
     shared: Arc<Shared>,
     sequence: Sequence,
+    /// Why it cannot be read: it was taken after the close.
+    refused: Option<Error>,
+}
+
+impl Held {
+    fn check(&self) -> Result<()> {
+        self.refused.clone().map_or(Ok(()), Err)
+    }
 }
 
 impl Drop for Held {
@@ -51,6 +59,7 @@ impl Snapshot {
             held: Arc::new(Held {
                 shared: Arc::clone(shared),
                 sequence,
+                refused: shared.check_open().err(),
             }),
         }
     }
@@ -61,6 +70,7 @@ impl Snapshot {
     ///
     /// As for [`Db::get`](crate::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.held.check()?;
         self.held.shared.get(key.as_ref(), Some(self.held.sequence))
     }
 
@@ -75,17 +85,16 @@ impl Snapshot {
 
     /// The entries of a range of keys: see [`Db::range`](crate::Db::range).
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        Iter::new(
-            &self.held.shared,
-            Some(self.held.sequence),
-            owned_bounds(&range),
-        )
+        self.walk(owned_bounds(&range))
     }
 
     /// The entries whose keys begin with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        let bounds = prefix_bounds(prefix.as_ref());
-        Iter::new(&self.held.shared, Some(self.held.sequence), bounds)
+        self.walk(prefix_bounds(prefix.as_ref()))
+    }
+
+    fn walk(&self, bounds: Bounds) -> Iter {
+        Iter::new(&self.held.shared, Some(self.held.sequence), bounds).refused_by(self.held.check())
     }
 
     /// All entries.

@@ -61,6 +61,13 @@ pub struct MemtableStats {
 pub struct RunStats {
     /// 0 for what a flush made.
     pub level: u32,
+    /// Keys with a value here that no newer run overwrites or deletes, by estimate: within about
+    /// 1 % of the keys that this run and newer ones hold (standard deviation), exact where no
+    /// newer run overlaps. What memtables hide still counts.
+    pub live_keys: u64,
+    /// Bytes of the run's files that these take: their part of the keys and values of all
+    /// entries, as if they were as long as the mean of the run.
+    pub live_bytes: u64,
     /// In key order.
     pub segments: Vec<SegmentStats>,
 }
@@ -77,6 +84,32 @@ pub struct LookupStats {
     pub segment_hits: u64,
     /// The key was nowhere.
     pub absent: u64,
+    /// Data blocks read from storage by the lookups that a segment answered.
+    pub hit_block_reads: u64,
+    /// Bytes of these blocks on disk.
+    pub hit_block_bytes: u64,
+    /// Data blocks read from storage, in vain, by the lookups of keys that were nowhere.
+    pub absent_block_reads: u64,
+    /// Bytes of these blocks on disk.
+    pub absent_block_bytes: u64,
+}
+
+impl LookupStats {
+    /// Data blocks read from storage for each lookup that a segment answered, with a value or a
+    /// tombstone. `None` before the first one.
+    pub fn reads_per_hit(&self) -> Option<f64> {
+        ratio(self.hit_block_reads as f64, self.segment_hits as f64)
+    }
+
+    /// Data blocks read from storage for each lookup of a key that was nowhere. `None` before the
+    /// first one.
+    pub fn reads_per_absent(&self) -> Option<f64> {
+        ratio(self.absent_block_reads as f64, self.absent as f64)
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
 }
 
 /// A cache with a byte budget.
@@ -116,11 +149,13 @@ pub struct CompactionStats {
 }
 
 impl CompactionStats {
-    /// Bytes written to segments for each byte committed; the journal adds about one. `None`
-    /// before the first write.
+    /// Bytes written to segments for each byte committed, both since `open`; the journal adds
+    /// about one. Memtables that wait count as committed and not yet as written, and merges of
+    /// what earlier sessions wrote as written: it is the cost of the tree after a session that is
+    /// long against its memtables. `None` before the first write.
     pub fn write_amplification(&self) -> Option<f64> {
         let written = (self.flushed_bytes + self.merged_bytes) as f64;
-        (self.user_bytes > 0).then(|| written / self.user_bytes as f64)
+        ratio(written, self.user_bytes as f64)
     }
 }
 
@@ -224,43 +259,53 @@ pub struct TornTail {
     pub dropped_bytes: u64,
 }
 
+impl RunStats {
+    /// Bytes of the run's files.
+    pub fn file_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.file_bytes).sum()
+    }
+}
+
 impl Stats {
+    /// Bytes of the live segment files for each byte of them that live entries take: the sum of
+    /// [`RunStats::file_bytes`] over that of [`RunStats::live_bytes`].
+    ///
+    /// 1.0 when everything that segments hold is live; what is above are overwritten and deleted
+    /// entries, and tombstones, that no merge has removed yet or that snapshots hold. Filters,
+    /// index and framing count as part of the entries. Not counted: journals and memtables, the
+    /// files of rebuilt filters, and files that only wait for their last reader.
+    ///
+    /// The error is that of the estimated live keys, about 1 %, and that of taking the live
+    /// entries of a run to be as long as the others. `None` when segments hold no live data.
+    pub fn space_amplification(&self) -> Option<f64> {
+        let file_bytes: u64 = self.runs.iter().map(RunStats::file_bytes).sum();
+        let live_bytes: u64 = self.runs.iter().map(|run| run.live_bytes).sum();
+        ratio(file_bytes as f64, live_bytes as f64)
+    }
+
+    /// Data blocks read from storage for each lookup that went on to the segments, in all
+    /// sessions: the sum over the live segments of [`SegmentStats::block_reads`] for each of
+    /// their [`SegmentStats::lookups`].
+    ///
+    /// Present and absent keys together, as they were looked up; blocks found in the cache do not
+    /// count, nor do filter pages. A segment that comes of a merge begins at zero. `None` before
+    /// the first lookup. [`LookupStats`] has hits and absent keys apart, since `open`.
+    pub fn read_amplification(&self) -> Option<f64> {
+        let looked = self.segments().filter(|segment| segment.lookups > 0);
+        looked
+            .map(|segment| segment.block_reads as f64 / segment.lookups as f64)
+            .fold(None, |sum, reads| Some(sum.unwrap_or(0.0) + reads))
+    }
+
     /// All segments, newest run first, in key order within a run.
     pub fn segments(&self) -> impl Iterator<Item = &SegmentStats> {
         self.runs.iter().flat_map(|run| &run.segments)
     }
 }
 
-impl fmt::Display for Stats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "sequence {}", self.sequence)?;
-        let memtable = &self.memtable;
-        writeln!(
-            f,
-            "memtable {} entries, {} bytes; {} sealed, {} bytes; {} flushed",
-            memtable.active_entries,
-            memtable.active_bytes,
-            memtable.sealed_count,
-            memtable.sealed_bytes,
-            memtable.flushes
-        )?;
-        let lookups = &self.lookups;
-        writeln!(
-            f,
-            "lookups  {}: {} from memtables, {} from segments, {} absent",
-            lookups.lookups, lookups.memtable_hits, lookups.segment_hits, lookups.absent
-        )?;
-        write!(f, "reads   ")?;
-        for cause in ReadCause::ALL {
-            let count = self.reads.get(cause);
-            write!(f, " {cause:?} {} ({} bytes)", count.calls, count.bytes)?;
-        }
-        writeln!(f)?;
-        writeln!(
-            f,
-            "written  {} bytes, {} syncs",
-            self.written_bytes, self.syncs
-        )?;
+impl Stats {
+    /// Caches, merges, stalls, and what all that comes to.
+    fn write_work(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, cache) in [
             ("blocks", &self.block_cache),
             ("filters", &self.filter_cache),
@@ -290,12 +335,77 @@ impl fmt::Display for Stats {
             self.stalls.stopped,
             self.stalls.stopped_time
         )?;
+        writeln!(
+            f,
+            "amplify  write {}, space {}, read {}",
+            Known(compactions.write_amplification()),
+            Known(self.space_amplification()),
+            Known(self.read_amplification())
+        )
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sequence {}", self.sequence)?;
+        let memtable = &self.memtable;
+        writeln!(
+            f,
+            "memtable {} entries, {} bytes; {} sealed, {} bytes; {} flushed",
+            memtable.active_entries,
+            memtable.active_bytes,
+            memtable.sealed_count,
+            memtable.sealed_bytes,
+            memtable.flushes
+        )?;
+        let lookups = &self.lookups;
+        writeln!(
+            f,
+            "lookups  {}: {} from memtables, {} from segments, {} absent; {} and {} blocks read",
+            lookups.lookups,
+            lookups.memtable_hits,
+            lookups.segment_hits,
+            lookups.absent,
+            lookups.hit_block_reads,
+            lookups.absent_block_reads
+        )?;
+        write!(f, "reads   ")?;
+        for cause in ReadCause::ALL {
+            let count = self.reads.get(cause);
+            write!(f, " {cause:?} {} ({} bytes)", count.calls, count.bytes)?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "written  {} bytes, {} syncs",
+            self.written_bytes, self.syncs
+        )?;
+        self.write_work(f)?;
         for (ordinal, run) in self.runs.iter().enumerate() {
-            writeln!(f, "run {ordinal}, level {}", run.level)?;
+            writeln!(
+                f,
+                "run {ordinal}, level {}: about {} live keys of {} bytes in {} bytes",
+                run.level,
+                run.live_keys,
+                run.live_bytes,
+                run.file_bytes()
+            )?;
             for segment in &run.segments {
                 writeln!(f, "  {segment}")?;
             }
         }
         Ok(())
+    }
+}
+
+/// A number that may be unknown.
+struct Known(Option<f64>);
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "{number:.3}"),
+            None => write!(f, "unknown"),
+        }
     }
 }

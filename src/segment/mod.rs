@@ -4,6 +4,7 @@
 //! block. What cannot be read is an error for this segment alone; a filter that cannot be read
 //! is done without.
 
+mod ahead;
 mod block;
 mod fences;
 mod filter;
@@ -18,6 +19,7 @@ mod traffic;
 mod walk;
 mod writer;
 
+pub(crate) use ahead::Reading;
 pub(crate) use block::Block;
 pub(crate) use filter::FilterPage;
 pub use inspect::{BlockInfo, Inspection, RegionInfo};

@@ -59,6 +59,8 @@ pub(crate) struct Probe {
     pub(crate) answer: Option<Answer>,
     /// The answer named a block whose fences do not cover the key.
     pub(crate) refuted: bool,
+    /// The block that the filter, or else the fences, named first.
+    pub(crate) block: Option<u32>,
     pub(crate) filter_damaged: bool,
     pub(crate) filter_pages: u64,
     pub(crate) data_blocks: u64,
@@ -330,6 +332,7 @@ impl Segment {
             }
             None => {
                 probe.refuted = true;
+                probe.block = Some(location.block);
                 if filter.equal_hashes {
                     Next::Search
                 } else {
@@ -348,6 +351,7 @@ impl Segment {
         (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Option<Hit>> {
         let body = self.body()?;
+        probe.block.get_or_insert(block);
         while block < body.fences.block_count() {
             let content = self.block(body, block, caches, probe)?;
             let found = content.shape.search(&content.payload, key, sequence, group);
@@ -391,24 +395,28 @@ impl Segment {
             probe.from_cache += 1;
             return Ok(block);
         }
-        let len_bytes = usize::try_from(len).unwrap_or(usize::MAX);
-        let stored = body
-            .file
-            .read(ReadCause::Data, offset, len_bytes)
-            .map_err(|error| Error::io(&self.path, error))?;
+        let stored = self.read_data(body, offset, len)?;
         probe.read_bytes += len;
         probe.block_reads += 1;
         probe.block_bytes += len;
-        let block = Block::open(
-            &stored,
-            Place {
-                file: body.identity,
-                offset,
-            },
-        )
-        .map_err(|malformed| self.corrupt(offset, malformed.to_string()))?;
+        let block = self.open_block(body, offset, &stored)?;
         caches.blocks.insert(key, block.clone());
         Ok(block)
+    }
+
+    /// Bytes of data blocks, by one read.
+    pub(super) fn read_data(&self, body: &Body, offset: u64, len: u64) -> Result<Slice> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        body.file
+            .read(ReadCause::Data, offset, len)
+            .map_err(|error| Error::io(&self.path, error))
+    }
+
+    /// Verifies a stored block.
+    pub(super) fn open_block(&self, body: &Body, offset: u64, stored: &Slice) -> Result<Block> {
+        let file = body.identity;
+        Block::open(stored, Place { file, offset })
+            .map_err(|malformed| self.corrupt(offset, malformed.to_string()))
     }
 }
 

@@ -37,6 +37,11 @@ pub struct SegmentStats {
     pub index_bytes: u64,
     /// The filter; `None` where the segment has none.
     pub filter: Option<FilterStats>,
+    /// Bytes of the keys and values of all entries, before compression.
+    pub raw_bytes: u64,
+    /// Lookups of the store that went on to the segments, in all sessions while this one was
+    /// live, whether or not they came to it.
+    pub lookups: u64,
     /// Data blocks that point lookups read here in all sessions because they were not in the
     /// cache; counted as those of [`FilterStats`] are.
     pub block_reads: u64,
@@ -91,9 +96,9 @@ impl FilterStats {
 }
 
 impl Segment {
-    /// Numbers that are in memory, beside the reads of its file that the caller has counted.
-    /// Nothing is read.
-    pub(crate) fn stats(&self, reads: ReadCounts) -> SegmentStats {
+    /// Numbers that are in memory, beside what the caller has counted: reads of the file, and
+    /// lookups of this session in all runs. Nothing is read.
+    pub(crate) fn stats(&self, reads: ReadCounts, lookups: u64) -> SegmentStats {
         let meta = &self.meta;
         let mut stats = SegmentStats {
             id: meta.id,
@@ -112,7 +117,9 @@ impl Segment {
                 stats.blocks = u64::from(body.fences.block_count());
                 stats.data_bytes = body.footer.data_end;
                 stats.index_bytes = body.fences.memory_bytes();
-                let traffic = body.counters.load(0);
+                stats.raw_bytes = body.properties.raw_bytes;
+                let traffic = body.counters.load(lookups);
+                stats.lookups = traffic.lookups;
                 stats.block_reads = traffic.block_reads;
                 stats.block_bytes = traffic.block_bytes;
                 stats.filter = filter_stats(body, self.filter_build_time);

@@ -15,7 +15,7 @@ use crate::options::{Compression, FilterResidency};
 use crate::slice::Slice;
 use crate::storage::{Memory, Storage};
 
-use super::{Caches, Probe, Segment, SegmentWalk, Writer, WriterOptions};
+use super::{Caches, Probe, Reading, Segment, SegmentWalk, Writer, WriterOptions};
 
 type HashKey = fn(u64, &[u8]) -> KeyHash;
 
@@ -187,11 +187,17 @@ impl World {
     }
 
     fn walk(&self, direction: Direction, from: Bound<&[u8]>) -> Vec<(Vec<u8>, u64)> {
-        let (segment, caches) = (Arc::clone(&self.segment), Arc::clone(&self.caches));
-        let mut walk = SegmentWalk::new(segment, caches, direction, from.map(Slice::from));
-        std::iter::from_fn(|| walk.next().unwrap())
-            .map(|item| (item.key.to_vec(), item.sequence.0))
-            .collect()
+        let read = |reading| {
+            let (segment, caches) = (Arc::clone(&self.segment), Arc::clone(&self.caches));
+            let from = from.map(Slice::from);
+            let mut walk = SegmentWalk::new(segment, caches, direction, from, reading);
+            std::iter::from_fn(|| walk.next().unwrap())
+                .map(|item| (item.key.to_vec(), item.sequence.0))
+                .collect::<Vec<_>>()
+        };
+        let entries = read(Reading::Blocks);
+        assert!(entries == read(Reading::Ahead), "{:?}", self.setup);
+        entries
     }
 
     /// Walks from around every key in both directions.

@@ -8,12 +8,14 @@ use crate::error::Result;
 use crate::key::Sequence;
 use crate::slice::Slice;
 
+use super::ahead::{Ahead, Reading};
 use super::reader::{Probe, Segment};
 use super::{Block, Caches};
 
 /// A cursor over one segment that owns what it needs.
 ///
-/// Costs one data-block read for each block it enters; nothing is read before the first call.
+/// Costs one data-block read for each block it enters, or reads many blocks at once: see
+/// [`Reading`]. Nothing is read before the first call.
 #[derive(Debug)]
 pub(crate) struct SegmentWalk {
     segment: Arc<Segment>,
@@ -24,6 +26,7 @@ pub(crate) struct SegmentWalk {
     place: Place,
     /// Decoded entries of the current group, last one first.
     group: Vec<Item>,
+    ahead: Option<Ahead>,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,7 @@ impl SegmentWalk {
         caches: Arc<Caches>,
         direction: Direction,
         from: Bound<Slice>,
+        reading: Reading,
     ) -> SegmentWalk {
         let place = Place::Start;
         SegmentWalk {
@@ -56,40 +60,49 @@ impl SegmentWalk {
             from,
             place,
             group: Vec::new(),
+            ahead: match (reading, direction) {
+                (Reading::Ahead, Direction::Forward) => Some(Ahead::default()),
+                _ => None,
+            },
         }
     }
 
-    fn load(&self, ordinal: u32) -> Result<Block> {
-        let body = self.segment.body()?;
-        self.segment
-            .block(body, ordinal, &self.caches, &mut Probe::default())
+    fn load(&mut self, ordinal: u32) -> Result<Block> {
+        let (segment, body) = (&self.segment, self.segment.body()?);
+        let Some(ahead) = &mut self.ahead else {
+            return segment.block(body, ordinal, &self.caches, &mut Probe::default());
+        };
+        let (offset, _) = body.fences.extent(ordinal);
+        let stored = ahead.stored(segment, body, ordinal)?;
+        segment.open_block(body, offset, &stored)
     }
 
     /// The group at which the walk begins.
-    fn start(&self) -> Result<Place> {
-        let fences = &self.segment.body()?.fences;
-        let (first, last) = (&*self.segment.meta.first_key, &*self.segment.meta.last_key);
-        let (Bound::Included(key) | Bound::Excluded(key)) = &self.from else {
+    fn start(&mut self) -> Result<Place> {
+        let segment = Arc::clone(&self.segment);
+        let fences = &segment.body()?.fences;
+        let (first, last) = (&*segment.meta.first_key, &*segment.meta.last_key);
+        let (Bound::Included(key) | Bound::Excluded(key)) = self.from.clone() else {
             return Ok(self.outermost_block(fences.block_count()));
         };
         match self.direction {
-            Direction::Forward if **key > *last => return Ok(Place::End),
-            Direction::Forward if **key < *first => return Ok(Place::Block(0)),
-            Direction::Backward if **key < *first => return Ok(Place::End),
-            Direction::Backward if **key > *last => {
+            Direction::Forward if *key > *last => return Ok(Place::End),
+            Direction::Forward if *key < *first => return Ok(Place::Block(0)),
+            Direction::Backward if *key < *first => return Ok(Place::End),
+            Direction::Backward if *key > *last => {
                 return Ok(self.outermost_block(fences.block_count()));
             }
             Direction::Forward | Direction::Backward => {}
         }
         // Before the newest entry of the key, or behind the oldest.
         let (ordinal, sequence) = match self.direction {
-            Direction::Forward => (fences.first_block_of(key), Sequence(u64::MAX)),
-            Direction::Backward => (fences.last_block_of(key), Sequence(0)),
+            Direction::Forward => (fences.first_block_of(&key), Sequence(u64::MAX)),
+            Direction::Backward => (fences.last_block_of(&key), Sequence(0)),
         };
         let block = self.load(ordinal)?;
         let group = block
             .shape
-            .seek_group(&block.payload, key, sequence)
+            .seek_group(&block.payload, &key, sequence)
             .map_err(|what| self.malformed(ordinal, &what))?;
         Ok(Place::Group {
             ordinal,

@@ -17,8 +17,9 @@ use super::{RANK_MAX, REGISTERS, Sketch};
 /// Ranks that are told apart; the greatest never occurs below 2^50 keys.
 const RANKS: usize = RANK_MAX as usize;
 
-/// Steps of the search for the maximum: each leaves 0.618 of the interval.
-const STEPS: u32 = 32;
+/// Steps of the search for the maximum: each leaves 0.618 of the interval, all together 1 / 40,000,
+/// a small part of the error.
+const STEPS: u32 = 22;
 
 /// How many keys two sets of so many keys have in common: at most the smaller number.
 pub(super) fn common((left, a): (&Sketch, f64), (right, b): (&Sketch, f64)) -> f64 {

@@ -29,7 +29,7 @@ pub enum ReadCause {
     Filter,
     /// The index (fences) of a segment.
     Index,
-    /// A data block, for a point lookup or a scan.
+    /// A data block, for a point lookup or a scan; many of them with one read, for a merge.
     Data,
     /// Footers, properties, manifest, journal: what opening a store needs.
     Open,

@@ -126,14 +126,19 @@ fn acknowledged_syncs_survive_power_loss_at_any_moment() {
         let db = open(&rig);
         let acknowledged: Arc<[AtomicU64; 4]> = Arc::default();
         let stop = Arc::new(AtomicBool::new(false));
+        let round = Arc::new(AtomicU64::new(1));
         let writers: Vec<_> = (0..4)
             .map(|thread| {
                 let (db, acknowledged) = (db.clone(), Arc::clone(&acknowledged));
-                let stop = Arc::clone(&stop);
+                let (stop, round) = (Arc::clone(&stop), Arc::clone(&round));
                 spawn(move || {
                     for n in 1..=u64::MAX {
-                        if stop.load(Ordering::Relaxed) {
-                            return;
+                        // Not ahead without end: the more runs there are, the longer a round takes.
+                        while n > BATCHES_IN_A_ROUND * round.load(Ordering::Relaxed) {
+                            if stop.load(Ordering::Relaxed) {
+                                return;
+                            }
+                            std::thread::yield_now();
                         }
                         let mut batch = db.batch();
                         batch.put(format!("a{thread}"), n.to_le_bytes());
@@ -166,6 +171,7 @@ fn acknowledged_syncs_survive_power_loss_at_any_moment() {
                 }
                 assert_eq!(after.stats().recovery.unknown_files, [""; 0]);
             }
+            round.fetch_add(1, Ordering::Relaxed);
         }
         stop.store(true, Ordering::Relaxed);
         for writer in writers {
@@ -174,6 +180,8 @@ fn acknowledged_syncs_survive_power_loss_at_any_moment() {
         assert!(db.stats().memtable.flushes > 0);
     });
 }
+
+const BATCHES_IN_A_ROUND: u64 = 20;
 
 /// Every batch sets two distant keys to the same number; nobody may ever see them differ, nor
 /// see time run backwards.
@@ -404,7 +412,7 @@ fn key(thread: u64, n: u64) -> String {
     format!("{thread}/{n:06}")
 }
 
-/// Bug: iterators of a closed store read on, as if it were open.
+/// Bug: iterators of a closed store, and snapshots taken of one, read on as if it were open.
 #[test]
 fn a_closed_store_refuses_everything_but_what_was_taken_before() {
     let rig = rig();
@@ -429,6 +437,10 @@ fn a_closed_store_refuses_everything_but_what_was_taken_before() {
         assert!(matches!(refused.next_back(), Some(Err(Error::Closed))));
         assert!(refused.next().is_none() && refused.next_back().is_none());
     }
+    let late = db.snapshot();
+    assert!(matches!(late.get("a"), Err(Error::Closed)));
+    assert!(matches!(late.contains_key("a"), Err(Error::Closed)));
+    assert!(matches!(late.iter().next(), Some(Err(Error::Closed))));
     assert!(matches!(db.clone().close(), Err(Error::Closed)));
     assert_eq!(db.stats().sequence, 2);
     // The store is free for the next one while the old views are still read.

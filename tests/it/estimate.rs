@@ -89,6 +89,84 @@ fn half_of_the_keys_overwritten_by_default() {
     check(&db, keys, 0.0, "default, compacted");
 }
 
+/// A tree of eight runs and a memtable; then the relative errors of all keys and of some ranges.
+fn trial(keys: u64, change: fn(&Db, u64) -> Vec<u64>) -> (f64, f64) {
+    let db = builder()
+        .compaction(Compaction::Manual)
+        .memtable_bytes(1 << 30)
+        .open()
+        .unwrap();
+    for run in 0..8 {
+        put(&db, keys * run / 8..keys * (run + 1) / 8);
+        db.flush().unwrap();
+    }
+    let live: BTreeSet<String> = change(&db, keys).into_iter().map(key).collect();
+    let error = |found: u64, exact: usize| (found as f64 - exact as f64) / exact as f64;
+    let mut range_error = 0.0_f64;
+    for from in 0..8 {
+        let range = format!("{from:x}1")..format!("{from:x}b");
+        let exact = live.range(range.clone()).count();
+        range_error += error(db.approximate_len_in(range), exact).powi(2) / 8.0;
+    }
+    let all = error(db.approximate_len(), live.len());
+    // Asked again, from what was kept.
+    assert_eq!(all, error(db.approximate_len(), live.len()));
+    (all, range_error.sqrt())
+}
+
+fn unchanged(_: &Db, keys: u64) -> Vec<u64> {
+    (0..keys).collect()
+}
+
+fn half_overwritten(db: &Db, keys: u64) -> Vec<u64> {
+    put(db, (0..keys / 2).step_by(2));
+    db.flush().unwrap();
+    put(db, (keys / 2..keys).step_by(2));
+    (0..keys).collect()
+}
+
+fn third_deleted(db: &Db, keys: u64) -> Vec<u64> {
+    let delete = |from: u64, to: u64| {
+        (from..to)
+            .filter(|n| n % 3 == 0)
+            .for_each(|n| db.delete(key(n)).unwrap());
+    };
+    delete(0, keys / 2);
+    db.flush().unwrap();
+    delete(keys / 2, keys);
+    (0..keys).filter(|n| n % 3 != 0).collect()
+}
+
+/// The table in `docs/architecture.md`: with `CRIBA_ESTIMATE_KEYS=1000000`, ten stores for each
+/// line. Each store has a hash key of its own, so each is another draw.
+#[test]
+fn errors_at_every_size() {
+    let most = key_count();
+    let stores = if most > 200_000 { 10 } else { 2 };
+    for keys in [1000, 10_000, 100_000, 1_000_000] {
+        // With five standard deviations, as measured.
+        for (name, change, bound) in [
+            ("unchanged", unchanged as fn(&Db, u64) -> Vec<u64>, 0.03),
+            ("half overwritten", half_overwritten, 0.05),
+            ("a third deleted", third_deleted, 0.09),
+        ] {
+            if keys > most {
+                continue;
+            }
+            let errors: Vec<(f64, f64)> = (0..stores).map(|_| trial(keys, change)).collect();
+            let square = |of: fn(&(f64, f64)) -> f64| {
+                (errors.iter().map(|one| of(one).powi(2)).sum::<f64>() / errors.len() as f64).sqrt()
+            };
+            let worst = errors.iter().map(|one| one.0.abs()).fold(0.0, f64::max);
+            let (all, range) = (square(|one| one.0), square(|one| one.1));
+            println!("{keys} {name}: {all:.4}, worst {worst:.4}, ranges {range:.4}");
+            assert!(worst < bound, "{keys} {name}: {errors:?}");
+            // Ranges of few blocks are told by the part of a block at each end.
+            assert!(range < bound || keys < 100_000, "{keys} {name}: {errors:?}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_read() {
     let db = builder().compaction(Compaction::Manual).open().unwrap();

@@ -126,3 +126,17 @@ fn starved_filters_are_read_by_single_pages() {
         );
     }
 }
+
+/// A merge asks for 512 KiB at a time, and for each block once.
+#[test]
+fn merges_read_in_large_pieces() {
+    let db = store(FilterPolicy::None, FilterResidency::Pinned);
+    let before = db.stats();
+    let bytes: u64 = before.segments().map(|one| one.data_bytes).sum();
+    db.compact_all().unwrap().wait().unwrap();
+    let reads = db.stats().reads.since(&before.reads).get(ReadCause::Data);
+    assert_eq!(reads.bytes, bytes);
+    let requests = bytes / (512 << 10) + 2 * RUNS;
+    assert!(reads.calls <= requests, "{} of {requests}", reads.calls);
+    assert_eq!(db.iter().count() as u64, KEYS);
+}

@@ -202,3 +202,76 @@ fn a_run_that_is_asked_in_vain_earns_bits() {
     assert_eq!(after.len(), 2, "{after:?}");
     assert!(after[0].1 >= after[1].1 + 2.0, "{after:?}");
 }
+
+/// What lookups cost in blocks, since `open` for hits and absent keys, and in all sessions.
+#[test]
+fn reads_for_each_lookup_are_counted() {
+    let memory = Memory::new();
+    let db = open(&memory);
+    assert_eq!(db.stats().read_amplification(), None);
+    assert_eq!(db.stats().space_amplification(), None);
+    fill(&db);
+    for n in 0..2000 {
+        assert!(db.get(key(n)).unwrap().is_some());
+        assert!(db.get(format!("{n:06}x")).unwrap().is_none());
+    }
+    let stats = db.stats();
+    let lookups = stats.lookups;
+    let reads = stats.segments().map(|one| one.block_reads).sum::<u64>();
+    assert!(lookups.hit_block_reads >= 2000, "{lookups:?}");
+    assert_eq!(lookups.hit_block_reads + lookups.absent_block_reads, reads);
+    let bytes = stats.segments().map(|one| one.block_bytes).sum::<u64>();
+    assert_eq!(lookups.hit_block_bytes + lookups.absent_block_bytes, bytes);
+    assert_eq!(
+        lookups.reads_per_hit(),
+        Some(lookups.hit_block_reads as f64 / 2000.0)
+    );
+    assert_eq!(
+        lookups.reads_per_absent(),
+        Some(lookups.absent_block_reads as f64 / 2000.0)
+    );
+    let of_all = stats.read_amplification().unwrap();
+    assert!((of_all - reads as f64 / 4000.0).abs() < 1e-9, "{of_all}");
+    db.close().unwrap();
+    let stats = open(&memory).stats();
+    assert_eq!(stats.lookups.reads_per_hit(), None);
+    assert!((stats.read_amplification().unwrap() - of_all).abs() < 1e-9);
+}
+
+#[test]
+fn space_is_what_files_take_for_what_is_live() {
+    let memory = Memory::new();
+    let db = open(&memory);
+    let value = [7; 94];
+    let put = |db: &Db| (0..4000).for_each(|n| db.put(key(n), value).unwrap());
+    put(&db);
+    db.flush().unwrap();
+    let once = db.stats();
+    let bytes = once.runs[0].file_bytes();
+    assert_eq!(
+        (once.runs[0].live_keys, once.runs[0].live_bytes),
+        (4000, bytes)
+    );
+    assert_eq!(once.space_amplification(), Some(1.0));
+    put(&db);
+    db.flush().unwrap();
+    let twice = db.stats();
+    assert_eq!(twice.runs[0].live_keys, 4000);
+    assert!(
+        twice.runs[1].live_keys < 10,
+        "{:?}",
+        twice.runs[1].live_keys
+    );
+    let now = twice.space_amplification().unwrap();
+    assert!((now - 2.0).abs() < 0.01, "{now}");
+    (0..4000)
+        .step_by(2)
+        .for_each(|n| db.delete(key(n)).unwrap());
+    db.flush().unwrap();
+    let live: u64 = db.stats().runs.iter().map(|run| run.live_bytes).sum();
+    assert!(live.abs_diff(bytes / 2) < bytes / 60, "{live} of {bytes}");
+    db.compact_all().unwrap().wait().unwrap();
+    let merged = db.stats();
+    assert_eq!(merged.runs[0].live_keys, 2000);
+    assert_eq!(merged.space_amplification(), Some(1.0));
+}

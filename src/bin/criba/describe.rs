@@ -49,6 +49,12 @@ pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
         .field("sequence", stats.sequence)
         .field("approximate_len", live_keys)
         .field(
+            "write_amplification",
+            stats.compactions.write_amplification(),
+        )
+        .field("space_amplification", stats.space_amplification())
+        .field("read_amplification", stats.read_amplification())
+        .field(
             "memtable",
             Object::new()
                 .field("active_bytes", memtable.active_bytes)
@@ -66,7 +72,13 @@ pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
                 .field("lookups", lookups.lookups)
                 .field("memtable_hits", lookups.memtable_hits)
                 .field("segment_hits", lookups.segment_hits)
-                .field("absent", lookups.absent),
+                .field("absent", lookups.absent)
+                .field("hit_block_reads", lookups.hit_block_reads)
+                .field("hit_block_bytes", lookups.hit_block_bytes)
+                .field("absent_block_reads", lookups.absent_block_reads)
+                .field("absent_block_bytes", lookups.absent_block_bytes)
+                .field("reads_per_hit", lookups.reads_per_hit())
+                .field("reads_per_absent", lookups.reads_per_absent()),
         )
         .field("block_cache", cache(&stats.block_cache))
         .field("filter_cache", cache(&stats.filter_cache))
@@ -105,6 +117,10 @@ fn level(level: &Level) -> Object {
         .field("entries", level.entries)
         .field("keys", level.keys)
         .field("file_bytes", level.file_bytes)
+        .field("live_keys", level.live_keys)
+        .field("live_bytes", level.live_bytes)
+        .field("space_amplification", level.space_amplification())
+        .field("read_amplification", level.reads_per_lookup)
         .field("filter", level.kinds())
         .field("filter_bytes", level.filter_bytes)
         .field("r_bits", level.r_bits())
@@ -146,6 +162,9 @@ fn recovery(report: &RecoveryReport) -> Object {
 fn run(run: &RunStats) -> Object {
     Object::new()
         .field("level", run.level)
+        .field("live_keys", run.live_keys)
+        .field("live_bytes", run.live_bytes)
+        .field("file_bytes", run.file_bytes())
         .field("segments", list(&run.segments, segment))
 }
 
@@ -169,6 +188,8 @@ pub(crate) fn segment(segment: &SegmentStats) -> Object {
                 .as_ref()
                 .map(|stats| Value::from(filter(stats))),
         )
+        .field("raw_bytes", segment.raw_bytes)
+        .field("lookups", segment.lookups)
         .field("block_reads", segment.block_reads)
         .field("block_bytes", segment.block_bytes)
         .field("reads", reads(&segment.reads))
@@ -204,6 +225,8 @@ pub(crate) fn explanation(account: &Explanation) -> Object {
     object
         .field("data_blocks", account.data_blocks())
         .field("filter_pages", account.filter_pages())
+        .field("block_reads", account.block_reads())
+        .field("read_bytes", account.read_bytes())
         .field("blocks_without_filters", account.blocks_without_filters)
         .field("steps", list(&account.steps, step))
 }
@@ -237,6 +260,7 @@ fn step(step: &Step) -> Object {
         FilterOutcome::Damaged => object.field("filter", "damaged"),
         _ => object.field("filter", "other"),
     };
+    let object = object.field("filter_kind", step.filter_kind);
     let outcome = match step.outcome {
         Outcome::Absent => "absent",
         Outcome::FalsePositive => "false_positive",
@@ -245,8 +269,10 @@ fn step(step: &Step) -> Object {
         _ => "other",
     };
     object
+        .field("fence_block", step.block)
         .field("filter_pages", step.filter_pages)
         .field("data_blocks", step.data_blocks)
+        .field("block_reads", step.block_reads)
         .field("from_cache", step.from_cache)
         .field("read_bytes", step.read_bytes)
         .field("outcome", outcome)

@@ -16,6 +16,12 @@ pub(crate) struct Level {
     /// A key in two runs counts twice.
     pub(crate) keys: u64,
     pub(crate) file_bytes: u64,
+    /// Keys that no newer run hides, by estimate, and the bytes of files that they take.
+    pub(crate) live_keys: u64,
+    pub(crate) live_bytes: u64,
+    /// Data blocks that a lookup in the tree reads here, on average over all sessions;
+    /// `None` before the first lookup.
+    pub(crate) reads_per_lookup: Option<f64>,
     /// Bytes of the filters in memory, when whole.
     pub(crate) filter_bytes: u64,
     /// Filter kinds that occur, `none` among them.
@@ -56,6 +62,11 @@ impl Level {
         self.false_positives as f64 / absent as f64
     }
 
+    /// Bytes of files for each byte that live entries take.
+    pub(crate) fn space_amplification(&self) -> f64 {
+        self.file_bytes as f64 / self.live_bytes as f64
+    }
+
     /// The kinds of filters, `bloomier` or `bloom, none`.
     pub(crate) fn kinds(&self) -> String {
         let kinds: Vec<&str> = self.kinds.iter().copied().collect();
@@ -74,6 +85,8 @@ impl Level {
 
     fn add_run(&mut self, run: &RunStats) {
         self.runs += 1;
+        self.live_keys += run.live_keys;
+        self.live_bytes += run.live_bytes;
         self.designed += designed_rate(run);
         for segment in &run.segments {
             self.add_segment(segment);
@@ -85,6 +98,10 @@ impl Level {
         self.entries += segment.entries;
         self.keys += segment.keys;
         self.file_bytes += segment.file_bytes;
+        if segment.lookups > 0 {
+            let reads = segment.block_reads as f64 / segment.lookups as f64;
+            self.reads_per_lookup = Some(self.reads_per_lookup.unwrap_or(0.0) + reads);
+        }
         self.data_reads += segment.reads.get(ReadCause::Data).calls;
         let filter = segment.filter.as_ref();
         let is_damaged = filter.is_some_and(|filter| filter.damage.is_some());
@@ -180,6 +197,10 @@ pub(crate) mod tests {
         assert_eq!(level.kinds(), "bloom");
         assert!((level.r_bits() - 8.0).abs() < 0.3, "{}", level.r_bits());
         assert!(level.bits_per_key() >= level.r_bits());
+        assert_eq!(
+            (level.live_keys, level.live_bytes),
+            (4000, level.file_bytes)
+        );
         let expected = expected_wasted_reads(&levels);
         assert!((0.03..0.08).contains(&expected), "{expected}");
         assert!((level.designed_rate() - expected / 2.0).abs() < 1e-12);
@@ -190,6 +211,8 @@ pub(crate) mod tests {
         let level = &super::levels(&db.stats())[0];
         assert_eq!(level.probes, level.negatives + level.false_positives);
         assert_eq!(level.data_reads, level.false_positives);
+        let per_lookup = level.false_positives as f64 / 1000.0;
+        assert!((level.reads_per_lookup.unwrap() - per_lookup).abs() < 1e-9);
         assert!((level.measured_rate() / level.designed_rate() - 1.0).abs() < 0.7);
     }
 }

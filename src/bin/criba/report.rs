@@ -110,6 +110,7 @@ fn write_text(
     output: &mut Output,
 ) -> Result<(), Failure> {
     writeln!(output, "{stats}\nevery data block is intact")?;
+    write_traffic(stats, output)?;
     writeln!(
         output,
         "\n{:<14} {:>14} {:>14}",
@@ -153,6 +154,23 @@ fn write_text(
         write_block(block, output)?;
     }
     Ok(())
+}
+
+/// What lookups met here, in all sessions.
+fn write_traffic(stats: &SegmentStats, output: &mut Output) -> Result<(), Failure> {
+    if let Some(filter) = &stats.filter {
+        writeln!(
+            output,
+            "of {} lookups that asked the filter {} were answered without a block, {} found the key, \
+             {} read a block in vain",
+            filter.probes, filter.negatives, filter.true_positives, filter.false_positives
+        )?;
+    }
+    writeln!(
+        output,
+        "{} lookups went on to the segments while this one was live; here they read {} blocks, {} bytes",
+        stats.lookups, stats.block_reads, stats.block_bytes
+    )
 }
 
 fn write_block(block: &BlockInfo, output: &mut Output) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use criba::{SegmentStats, Stats};
+use criba::{CacheStats, RunStats, SegmentStats, Stats};
 
 use crate::args::StatsArgs;
 use crate::describe::stats as stats_object;
@@ -54,25 +54,40 @@ fn level_table(levels: &[Level]) -> Table {
             thousands(level.keys),
             thousands(level.entries),
             thousands(level.file_bytes),
+            number(level.space_amplification(), 2),
             level.kinds(),
             number(level.r_bits(), 2),
             number(level.bits_per_key(), 2),
             rate(level.designed_rate()),
             rate(level.measured_rate()),
+            small(level.reads_per_lookup.unwrap_or(f64::NAN)),
             thousands(level.negatives),
             thousands(level.false_positives),
         ]
     };
     Table {
         groups: vec![
-            ("", 6),
+            ("", 7),
             ("filters, bits per key", 3),
             ("false positives of a run", 2),
-            ("reads", 2),
+            ("block reads", 3),
         ],
         heads: vec![
-            "level", "runs", "segments", "keys", "entries", "bytes", "kind", "r", "memory",
-            "designed", "measured", "saved", "wasted",
+            "level",
+            "runs",
+            "segments",
+            "keys",
+            "entries",
+            "bytes",
+            "space",
+            "kind",
+            "r",
+            "memory",
+            "designed",
+            "measured",
+            "per lookup",
+            "saved",
+            "wasted",
         ],
         rows: levels.iter().map(cells).collect(),
     }
@@ -153,7 +168,6 @@ fn shortened(key: &[u8]) -> String {
 /// What holds for the tree as a whole, a line each.
 fn totals(stats: &Stats, live_keys: u64) -> Vec<String> {
     let levels = levels(stats);
-    let compactions = &stats.compactions;
     let bytes: u64 = levels.iter().map(|level| level.file_bytes).sum();
     let keys: u64 = levels.iter().map(|level| level.keys).sum();
     let saved: u64 = levels.iter().map(|level| level.negatives).sum();
@@ -167,14 +181,8 @@ fn totals(stats: &Stats, live_keys: u64) -> Vec<String> {
             "filters have saved {} block reads: lookups of a segment answered without one",
             thousands(saved)
         ),
-        format!(
-            "write amplification {} since open: {} bytes flushed and {} merged for {} committed",
-            number(compactions.write_amplification().unwrap_or(f64::NAN), 2),
-            thousands(compactions.flushed_bytes),
-            thousands(compactions.merged_bytes),
-            thousands(compactions.user_bytes)
-        ),
     ];
+    lines.extend(amplification(stats));
     lines.push(format!(
         "about {} keys are live, by estimate; segments hold {}, {} of each live one, in {} bytes",
         thousands(live_keys),
@@ -190,6 +198,36 @@ fn totals(stats: &Stats, live_keys: u64) -> Vec<String> {
     lines
 }
 
+/// What the tree costs for each byte and each lookup.
+fn amplification(stats: &Stats) -> [String; 3] {
+    let (compactions, lookups) = (&stats.compactions, &stats.lookups);
+    let known = |value: Option<f64>, text: fn(f64) -> String| value.map_or("unknown".into(), text);
+    let two = |value| number(value, 2);
+    let sum = |bytes: fn(&RunStats) -> u64| thousands(stats.runs.iter().map(bytes).sum());
+    [
+        format!(
+            "space amplification {}: {} bytes of segment files, of which live entries take about {}",
+            known(stats.space_amplification(), two),
+            sum(RunStats::file_bytes),
+            sum(|run| run.live_bytes)
+        ),
+        format!(
+            "read amplification {} blocks from storage for each lookup, in all sessions; \
+             {} for each hit and {} for each absent key since open",
+            known(stats.read_amplification(), small),
+            known(lookups.reads_per_hit(), small),
+            known(lookups.reads_per_absent(), small)
+        ),
+        format!(
+            "write amplification {} since open: {} bytes flushed and {} merged for {} committed",
+            known(compactions.write_amplification(), two),
+            thousands(compactions.flushed_bytes),
+            thousands(compactions.merged_bytes),
+            thousands(compactions.user_bytes)
+        ),
+    ]
+}
+
 /// What the store did since it was opened, for the page; as text, the library says it.
 fn work(stats: &Stats) -> Vec<String> {
     let (compactions, stalls) = (&stats.compactions, &stats.stalls);
@@ -200,11 +238,23 @@ fn work(stats: &Stats) -> Vec<String> {
             compactions.moves,
             thousands(compactions.debt_bytes)
         ),
+        cache("blocks", &stats.block_cache),
+        cache("filter pages", &stats.filter_cache),
         format!(
             "stalls since open: {} writes slowed for {:?}, {} stopped for {:?}",
             stalls.slowed, stalls.slowed_time, stalls.stopped, stalls.stopped_time
         ),
     ]
+}
+
+fn cache(name: &str, cache: &CacheStats) -> String {
+    format!(
+        "cache of {name}: {} of {} bytes, {} hits and {} misses since open",
+        thousands(cache.bytes),
+        thousands(cache.capacity_bytes),
+        thousands(cache.hits),
+        thousands(cache.misses)
+    )
 }
 
 fn html(stats: &Stats, live_keys: u64, store: &Path) -> Result<String, Failure> {
@@ -296,7 +346,9 @@ mod tests {
             assert_eq!(spans, table.heads.len());
         }
         let text = totals(&stats, 2000).join("\n");
-        assert!(text.contains("write amplification"), "{text}");
+        for kind in ["write", "space", "read"] {
+            assert!(text.contains(&format!("{kind} amplification ")), "{text}");
+        }
         assert!(!text.contains("damaged"), "{text}");
     }
 
