@@ -31,13 +31,22 @@ pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
     path: PathBuf,
     body: Result<Arc<Body>>,
+    files: Arc<Files>,
+    /// Time it took to build the filter, when that was done by this process.
+    pub(super) filter_build_time: Option<Duration>,
+}
+
+/// The files of a segment, wherever in the tree: its copies share them.
+#[derive(Debug)]
+struct Files {
     storage: Arc<dyn Storage>,
-    /// Not live any more: the file goes with the last reader.
+    id: u64,
+    /// That of [`SegmentMeta`].
+    filter_file: u64,
+    /// Not live any more: the files go with the last reader.
     obsolete: AtomicBool,
     /// Another filter file stands for this segment's own by now: it goes with the last reader.
     filter_obsolete: AtomicBool,
-    /// Time it took to build the filter, when that was done by this process.
-    pub(super) filter_build_time: Option<Duration>,
 }
 
 /// What is resident of a segment.
@@ -117,12 +126,16 @@ impl Segment {
             body => body.map(Arc::new),
         };
         Ok(Segment {
+            files: Arc::new(Files {
+                storage: Arc::clone(storage),
+                id: meta.id,
+                filter_file: meta.filter_file,
+                obsolete: AtomicBool::new(false),
+                filter_obsolete: AtomicBool::new(false),
+            }),
             meta,
             path,
             body,
-            storage: Arc::clone(storage),
-            obsolete: AtomicBool::new(false),
-            filter_obsolete: AtomicBool::new(false),
             filter_build_time: None,
         })
     }
@@ -156,9 +169,7 @@ impl Segment {
             meta,
             path: self.path.clone(),
             body: self.body.clone(),
-            storage: Arc::clone(&self.storage),
-            obsolete: AtomicBool::new(false),
-            filter_obsolete: AtomicBool::new(false),
+            files: Arc::clone(&self.files),
             filter_build_time: self.filter_build_time,
         }
     }
@@ -179,14 +190,15 @@ impl Segment {
             }
     }
 
-    /// The segment is durably not live: its file is removed when nobody reads it any more.
+    /// The segment is durably not live, at no place: its file is removed when nobody reads it any
+    /// more.
     pub(crate) fn retire(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.files.obsolete.store(true, Ordering::Release);
     }
 
     /// The segment is durably live with another filter file than this one has.
     pub(crate) fn retire_filter(&self) {
-        self.filter_obsolete.store(true, Ordering::Release);
+        self.files.filter_obsolete.store(true, Ordering::Release);
     }
 
     /// Keys, entries and tombstones; zeros when the segment is damaged.
@@ -421,17 +433,14 @@ pub(crate) struct Counts {
 }
 
 /// A file that cannot be removed now is removed by the next `open`.
-impl Drop for Segment {
+impl Drop for Files {
     fn drop(&mut self) {
         let obsolete = self.obsolete.load(Ordering::Acquire);
         if obsolete {
-            drop(self.storage.remove(&file_name(self.meta.id)));
+            drop(self.storage.remove(&file_name(self.id)));
         }
-        if self.meta.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
-            drop(
-                self.storage
-                    .remove(&sidecar::file_name(self.meta.filter_file)),
-            );
+        if self.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
+            drop(self.storage.remove(&sidecar::file_name(self.filter_file)));
         }
     }
 }
