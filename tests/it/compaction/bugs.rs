@@ -223,7 +223,11 @@ fn versions_kept_for_a_snapshot_go_after_it() {
 /// Bug: a FIFO of no bytes was accepted, and dropped whatever was flushed.
 #[test]
 fn a_fifo_that_keeps_nothing_is_refused() {
-    let opened = small(&rig()).strategy(Strategy::Fifo { bytes: 0 }).open();
+    let nothing = Strategy::Fifo {
+        bytes: 0,
+        age: None,
+    };
+    let opened = small(&rig()).strategy(nothing).open();
     assert!(matches!(opened, Err(criba::Error::Invalid(_))));
 }
 
