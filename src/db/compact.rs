@@ -19,7 +19,7 @@ use crate::version::{Run, Version};
 
 use super::asked::{Asked, Asking, CompactionJob, plan_range};
 use super::flush::chain;
-use super::parts::Offer;
+use super::parts::{Offer, parts_max};
 use super::shared::{Counters, Shared, View, lock};
 use super::stats::EventKind;
 
@@ -59,11 +59,6 @@ struct Job {
 }
 
 impl Compacting {
-    /// Threads that have a piece of work of their own.
-    pub(super) fn running_jobs(&self) -> usize {
-        self.running.len()
-    }
-
     fn hold(&mut self, job: &Job) {
         self.busy.extend(&job.inputs);
         self.reserved.extend(job.reserved.clone());
@@ -350,7 +345,12 @@ impl Shared {
                 inputs,
                 level,
                 target,
-            } => self.merge(inputs, (*level, *target), &job.progress),
+            } => {
+                let at_work = lock(&self.compacting).running.len();
+                let threads = (self.options.compaction_threads, at_work);
+                let parts_max = parts_max(threads, *level, job.asked.is_some());
+                self.merge(inputs, (*level, *target), &job.progress, parts_max)
+            }
         }
     }
 

@@ -92,6 +92,16 @@ impl Merging {
     }
 }
 
+/// Into how many parts a merge may be cut, when so many of all threads have work of their own: as
+/// many as idle threads can take with the one that begins it. Merges into deep levels may be long;
+/// unless one was asked for, a thread stays free for what is flushed meanwhile.
+pub(super) fn parts_max((threads, at_work): (usize, usize), level: u32, is_asked: bool) -> usize {
+    let spare = usize::from(level > 1 && !is_asked);
+    threads
+        .saturating_sub(at_work.saturating_sub(1) + spare)
+        .max(1)
+}
+
 /// The pieces of a segment between which it may be cut.
 fn extents(segment: &Segment) -> Vec<Extent> {
     let pieces = segment.pieces(PIECES);
@@ -111,6 +121,7 @@ impl Shared {
         ids: &[u64],
         (level, target): (u32, Target),
         progress: &Arc<Progress>,
+        parts_max: usize,
     ) -> Result<()> {
         let version = Arc::clone(&self.view.load().version);
         let inputs = Inputs::of(&version, ids, level, self.snapshot_sequences());
@@ -118,7 +129,7 @@ impl Shared {
         let keys = merged_keys(&inputs.runs, !inputs.older.is_empty());
         let filter = self.filter_for(&version, level, keys, ids);
         let base = inputs.segments().filter_map(|one| one.sequence_min()).min();
-        let cuts = self.cuts(&inputs);
+        let cuts = self.cuts(&inputs, parts_max);
         // Parts of one run need its number before there is a file; one merge names it by its first.
         let (run, own_run) = match target {
             Target::Join(run) => (Some(run), None),
@@ -164,16 +175,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Where parts begin that idle threads could take.
-    fn cuts(&self, inputs: &Inputs) -> Vec<Vec<u8>> {
-        let threads = self.options.compaction_threads;
-        let others_at_work = lock(&self.compacting).running_jobs().saturating_sub(1);
-        let idle = threads.saturating_sub(others_at_work);
-        if idle < 2 {
+    fn cuts(&self, inputs: &Inputs, parts_max: usize) -> Vec<Vec<u8>> {
+        if parts_max < 2 {
             return Vec::new();
         }
         let extents: Vec<Extent> = inputs.segments().flat_map(|one| extents(one)).collect();
-        compaction::cuts(&extents, idle, self.options.segment_bytes)
+        compaction::cuts(&extents, parts_max, self.options.segment_bytes)
     }
 
     /// Merges all parts, with the help of idle threads.
@@ -293,5 +300,23 @@ impl Shared {
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_for_idle_threads() {
+        // The thread that begins a merge is at work already.
+        assert_eq!(parts_max((1, 1), 1, false), 1);
+        assert_eq!(parts_max((2, 1), 1, false), 2);
+        assert_eq!(parts_max((2, 2), 1, false), 1);
+        assert_eq!(parts_max((2, 1), 2, false), 1);
+        assert_eq!(parts_max((2, 1), 2, true), 2);
+        assert_eq!(parts_max((8, 3), 5, false), 5);
+        assert_eq!(parts_max((8, 3), 5, true), 6);
+        assert_eq!(parts_max((1, 1), 5, false), 1);
     }
 }

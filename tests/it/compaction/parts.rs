@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use criba::storage::{Memory, Survivors};
-use criba::{Builder, Compaction, Db, Error, Strategy};
+use criba::{Builder, Compaction, Db, Error, EventKind, Strategy};
 
 use super::{
     LIMIT, Model, check_contents, check_files, check_runs, collect, entries, is_compaction, key,
@@ -258,6 +258,32 @@ fn segments_are_cut_where_no_other_begins() {
         entries.iter().all(|n| (350..550).contains(n)),
         "{entries:?}"
     );
+}
+
+/// Slower than the limit is possible, faster is not: it is one for all parts together.
+#[test]
+fn the_rate_limit_holds_for_all_parts_together() {
+    const RATE: u64 = 4 << 20;
+    let db = build(&rig(), 2)
+        .memtable_bytes(8 << 20)
+        .compaction_rate(RATE)
+        .open()
+        .unwrap();
+    for round in 0..2 {
+        super::fill(&db, 0..20_000, round);
+        db.flush().unwrap();
+    }
+    assert_eq!(compact_all(&db), 2);
+    let merged = |event: &criba::Event| match event.what {
+        EventKind::Compacted { bytes, took, .. } => Some((bytes, took)),
+        _ => None,
+    };
+    let (bytes, took) = db.stats().events.iter().find_map(merged).unwrap();
+    // The rest of each part, after its last look at the clock, is not waited for; nor are filters
+    // and index.
+    let least = (bytes - bytes / 10 - 2 * 1100 * 130) as f64 / RATE as f64;
+    assert!(least > 0.3, "{bytes} bytes");
+    assert!(took.as_secs_f64() >= least, "{bytes} bytes in {took:?}");
 }
 
 /// Where a merge makes a run of its own, all parts are of that run.
