@@ -6,6 +6,7 @@
 
 mod block;
 mod fences;
+mod files;
 mod filter;
 mod inspect;
 mod keys;

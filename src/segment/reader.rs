@@ -3,7 +3,6 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -21,6 +20,7 @@ use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
 use super::fences::Fences;
+use super::files::Files;
 use super::filter::{FilterState, PageSource, SegmentFilter};
 use super::traffic::Counters;
 use super::{Block, Caches, file_name, sidecar};
@@ -34,19 +34,6 @@ pub(crate) struct Segment {
     files: Arc<Files>,
     /// Time it took to build the filter, when that was done by this process.
     pub(super) filter_build_time: Option<Duration>,
-}
-
-/// The files of a segment, wherever in the tree: its copies share them.
-#[derive(Debug)]
-struct Files {
-    storage: Arc<dyn Storage>,
-    id: u64,
-    /// That of [`SegmentMeta`].
-    filter_file: u64,
-    /// Not live any more: the files go with the last reader.
-    obsolete: AtomicBool,
-    /// Another filter file stands for this segment's own by now: it goes with the last reader.
-    filter_obsolete: AtomicBool,
 }
 
 /// What is resident of a segment.
@@ -126,13 +113,7 @@ impl Segment {
             body => body.map(Arc::new),
         };
         Ok(Segment {
-            files: Arc::new(Files {
-                storage: Arc::clone(storage),
-                id: meta.id,
-                filter_file: meta.filter_file,
-                obsolete: AtomicBool::new(false),
-                filter_obsolete: AtomicBool::new(false),
-            }),
+            files: Arc::new(Files::of(storage, &meta)),
             meta,
             path,
             body,
@@ -193,12 +174,12 @@ impl Segment {
     /// The segment is durably not live, at no place: its file is removed when nobody reads it any
     /// more.
     pub(crate) fn retire(&self) {
-        self.files.obsolete.store(true, Ordering::Release);
+        self.files.retire();
     }
 
     /// The segment is durably live with another filter file than this one has.
     pub(crate) fn retire_filter(&self) {
-        self.files.filter_obsolete.store(true, Ordering::Release);
+        self.files.retire_filter();
     }
 
     /// Keys, entries and tombstones; zeros when the segment is damaged.
@@ -430,19 +411,6 @@ pub(crate) struct Counts {
     pub(crate) keys: u64,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
-}
-
-/// A file that cannot be removed now is removed by the next `open`.
-impl Drop for Files {
-    fn drop(&mut self) {
-        let obsolete = self.obsolete.load(Ordering::Acquire);
-        if obsolete {
-            drop(self.storage.remove(&file_name(self.id)));
-        }
-        if self.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
-            drop(self.storage.remove(&sidecar::file_name(self.filter_file)));
-        }
-    }
 }
 
 /// The steps of opening a segment.

@@ -1,16 +1,17 @@
 //! A FIFO with an age limit, by a clock that the test sets.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use criba::storage::{Memory, Survivors};
 use criba::{Compaction, Db, Strategy};
 
 use super::{
-    LIMIT, Model, Rng, check_contents, check_files, check_runs, entries, fill, key, settle, small,
-    wait_until,
+    LIMIT, Model, Rng, check_contents, check_files, check_runs, entries, fill, key, rig, settle,
+    small, wait_until,
 };
-use crate::faults::within;
+use crate::faults::{Rig, within};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -190,6 +191,42 @@ fn the_background_wakes_up_for_what_comes_of_age() {
         wait_until("it is gone after an open", || db.stats().runs.is_empty());
         check_files(&memory, &db, "nothing is left");
     });
+}
+
+/// A crash finds the runs that are due all there, or all gone.
+#[test]
+fn a_crash_while_runs_are_dropped_leaves_all_or_none() {
+    let rig = rig();
+    minute(&rig.memory, 0);
+    let build = |rig: &Rig| small(rig).strategy(HOURLY).compaction(Compaction::Manual);
+    let db = build(&rig).open().unwrap();
+    for (at, first) in [(0, 0), (1, 10), (50, 20)] {
+        minute(&rig.memory, at);
+        flush_ten(&db, first);
+    }
+    db.sync().unwrap();
+    let images: Arc<Mutex<Vec<Memory>>> = Arc::default();
+    let (taken, memory) = (Arc::clone(&images), rig.memory.clone());
+    rig.set(move |_, _| {
+        let all = [Survivors::Everything, Survivors::Synced, Survivors::Ordered];
+        let crashed = all.map(|survivors| memory.crash(survivors));
+        taken.lock().unwrap().extend(crashed);
+        Ok(())
+    });
+    minute(&rig.memory, 61);
+    drop_due(&db);
+    rig.heal();
+    drop(db);
+    let mut found = BTreeMap::new();
+    for image in std::mem::take(&mut *images.lock().unwrap()) {
+        let rig = Rig::new(image);
+        let db = build(&rig).open().unwrap();
+        *found.entry(db.iter().count()).or_insert(0) += 1;
+        drop_due(&db);
+        assert_eq!(db.iter().count(), 10);
+        check_files(&rig.memory, &db, "after a crash while runs are dropped");
+    }
+    assert!(found.keys().eq(&[10, 30]), "{found:?}");
 }
 
 /// What was written, and whether it may have come of age.
