@@ -1,6 +1,7 @@
 //! What the caller chooses, with units and defaults. Everything is checked at `open`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::filter::{BloomierBits, FilterSpec};
@@ -105,10 +106,19 @@ pub enum Strategy {
     /// of leveled (Dayan and Idreos, "Dostoevsky", 2018). With a filter budget, the many small
     /// runs cost absent lookups almost nothing.
     LazyLeveled,
-    /// Nothing is merged; the oldest runs are removed when all are larger than allowed. For data that ages.
+    /// Nothing is merged; the oldest runs are removed, with all that is in them, when all together
+    /// are larger than allowed or when everything in them has come of age. For data that ages.
+    ///
+    /// The age counts from the flush: what is in memory stays, and a run goes as a whole.
+    #[doc(alias = "ttl")]
     Fifo {
-        /// Bytes of all segments together.
+        /// Bytes of all segments together; `u64::MAX` for any number.
         bytes: u64,
+        /// Age from which on a run is removed, a millisecond at least; `None` for none. Measured
+        /// by the time of day ([`Storage::now`](crate::storage::Storage::now)), and looked at once
+        /// a minute or more often. Where the time is or was unknown, nothing comes of age; a clock
+        /// that is set back makes data stay longer.
+        age: Option<Duration>,
     },
 }
 
@@ -206,6 +216,9 @@ const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 30;
 /// What a FIFO keeps; with less than a memtable it would drop every flush at once.
 const FIFO_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=u64::MAX;
 
+/// Times on disk are in milliseconds.
+const FIFO_AGE_MIN: Duration = Duration::from_millis(1);
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -269,8 +282,9 @@ impl Options {
         within("level_ratio", &self.tree.ratio, &(2..=100))?;
         within("level0_runs", &self.tree.level0_runs, &(1..=1000))?;
         within("level_base_bytes", &self.tree.base_bytes, &BASE_BYTES)?;
-        if let Strategy::Fifo { bytes } = self.tree.strategy {
+        if let Strategy::Fifo { bytes, age } = self.tree.strategy {
             within("fifo bytes", &bytes, &FIFO_BYTES)?;
+            check_age(age)?;
         }
         if let Some(rate) = self.compaction_rate {
             within("compaction_rate", &rate, &(1 << 16..=u64::MAX))?;
@@ -282,6 +296,15 @@ impl Options {
             ));
         }
         Ok(())
+    }
+}
+
+fn check_age(age: Option<Duration>) -> Result<()> {
+    match age {
+        Some(age) if age < FIFO_AGE_MIN => Err(Error::Invalid(format!(
+            "fifo age is {age:?}; choose at least {FIFO_AGE_MIN:?}, or None for no limit"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -327,6 +350,14 @@ mod tests {
         assert_eq!(
             refusal(|o| o.block_bytes = 0),
             "block_bytes is 0; choose 512 to 1048576"
+        );
+        let age = Some(Duration::from_micros(999));
+        assert_eq!(
+            refusal(|o| o.tree.strategy = Strategy::Fifo {
+                bytes: 1 << 30,
+                age
+            }),
+            "fifo age is 999µs; choose at least 1ms, or None for no limit"
         );
         assert!(refusal(|o| o.compression = Compression::Zstd { level: 99 }).contains("zstd"));
         assert!(

@@ -85,7 +85,43 @@ impl Version {
                 .filter(|segment| !removed.contains(&segment.meta.id))
                 .cloned(),
         );
-        Version::new(segments)
+        let version = Version::new(segments);
+        debug_assert_eq!(
+            version.unsound(),
+            None,
+            "a version must keep its invariants"
+        );
+        version
+    }
+
+    /// Which invariant does not hold, if any; with it that flushed runs are in order.
+    fn unsound(&self) -> Option<String> {
+        let mut ids: Vec<u64> = self.segments().map(|one| one.meta.id).collect();
+        ids.sort_unstable();
+        if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Some(format!("segment {} is there twice", twice[0]));
+        }
+        for run in &self.runs {
+            let overlap = |pair: &&[Arc<Segment>]| pair[0].meta.last_key >= pair[1].meta.first_key;
+            if let Some(pair) = run.segments.windows(2).find(overlap) {
+                let (left, right) = (pair[0].meta.id, pair[1].meta.id);
+                return Some(format!("{left} and {right} overlap in level {}", run.level));
+            }
+        }
+        let flushed: Vec<&Run> = self.runs.iter().filter(|run| run.level == 0).collect();
+        let disorder = |pair: &&[&Run]| {
+            let oldest = pair[0].segments.iter().filter_map(|one| one.sequence_min());
+            let newest = pair[1].segments.iter().map(|one| one.meta.sequence_max);
+            oldest
+                .min()
+                .zip(newest.max())
+                .is_some_and(|(upper, lower)| upper <= lower)
+        };
+        let pair = flushed.windows(2).find(disorder)?;
+        Some(format!(
+            "run {} is not newer than {}",
+            pair[0].number, pair[1].number
+        ))
     }
 
     /// Newest first.

@@ -8,7 +8,8 @@ use crate::cursor::{Cursor, Direction};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::merge::Merge;
-use crate::segment::Caches;
+use crate::segment::{Caches, Segment};
+use crate::slice::Slice;
 use crate::version::{Run, Version};
 
 use super::output::Output;
@@ -23,6 +24,8 @@ pub(crate) struct Inputs {
     pub(crate) older: Vec<Run>,
     /// Sequences that snapshots read at, ascending.
     pub(crate) snapshots: Vec<Sequence>,
+    /// The keys to merge: from this one on, and before that one.
+    range: (Option<Slice>, Option<Slice>),
 }
 
 /// How far a merge is. Shared with who watches or cancels it.
@@ -33,6 +36,8 @@ pub(crate) struct Progress {
     pub(crate) read_entries: AtomicU64,
     /// Bytes of keys and values taken from the inputs.
     pub(crate) read_bytes: AtomicU64,
+    /// Bytes of segments written, as far as the pace was looked at.
+    pub(crate) written_bytes: AtomicU64,
 }
 
 /// Entries, and bytes of keys and values, between two looks at the clock and at the cancel flag.
@@ -68,6 +73,37 @@ impl Inputs {
             runs,
             older,
             snapshots,
+            range: (None, None),
+        }
+    }
+
+    /// The segments to merge.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> + Clone {
+        self.runs.iter().flat_map(|run| run.segments.iter())
+    }
+
+    /// The parts between these keys, which ascend.
+    pub(crate) fn cut(self, keys: &[Vec<u8>]) -> Vec<Inputs> {
+        let ends = || keys.iter().map(|key| Some(Slice::from(&**key)));
+        let lower = std::iter::once(None).chain(ends());
+        let upper = ends().chain(std::iter::once(None));
+        lower.zip(upper).map(|range| self.part(range)).collect()
+    }
+
+    fn part(&self, (lower, upper): (Option<Slice>, Option<Slice>)) -> Inputs {
+        let is_within = |one: &&Arc<Segment>| {
+            lower.as_ref().is_none_or(|key| **key <= *one.meta.last_key)
+                && upper.as_ref().is_none_or(|key| *one.meta.first_key < **key)
+        };
+        let part = |run: &Run| {
+            let segments = run.segments.iter().filter(is_within);
+            run.with_segments(segments.cloned().collect())
+        };
+        Inputs {
+            runs: self.runs.iter().map(part).collect(),
+            older: self.older.clone(),
+            snapshots: self.snapshots.clone(),
+            range: (lower, upper),
         }
     }
 }
@@ -86,14 +122,19 @@ pub(crate) fn merge(
     progress: &Progress,
     pace: &dyn Fn(u64),
 ) -> Result<()> {
+    let (lower, upper) = &inputs.range;
+    let from = lower.clone().map_or(Bound::Unbounded, Bound::Included);
     let cursors = inputs.runs.iter().map(|run| {
-        let walk = run.walk(caches, Direction::Forward, Bound::Unbounded);
+        let walk = run.walk(caches, Direction::Forward, from.clone());
         Box::new(walk.ahead()) as Box<dyn Cursor>
     });
     let mut merged = Merge::new(cursors.collect(), Direction::Forward);
     let mut retain = Retain::new(inputs.snapshots.clone());
     let (mut read, mut read_bytes) = (0, 0);
     while let Some(item) = merged.next()? {
+        if upper.as_ref().is_some_and(|upper| item.key >= *upper) {
+            break;
+        }
         read += 1;
         let bytes = (item.key.len() + item.value.len()) as u64;
         progress.read_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -1,4 +1,7 @@
 //! The segments that a flush or a merge writes.
+//!
+//! The last one is no remnant: when a segment is full, the next entries are held back until there
+//! are enough of them to begin another; if the input ends before, they go into the full one.
 
 use std::sync::Arc;
 
@@ -6,6 +9,7 @@ use crate::cursor::Item;
 use crate::error::{Error, Result};
 use crate::format::block::Entry;
 use crate::segment::{self, Finished, Writer, WriterOptions};
+use crate::slice::Slice;
 use crate::storage::Storage;
 
 /// Gives out numbers for new files, and takes back those of files that were removed again.
@@ -23,7 +27,14 @@ pub(crate) struct OutputOptions {
     pub(crate) level: u32,
     /// The run of the segments; `None` for a run of its own, newer than all there are.
     pub(crate) run: Option<u64>,
+    /// See [`SegmentMeta::written_ms`](crate::manifest::SegmentMeta::written_ms).
+    pub(crate) written_ms: u64,
 }
+
+/// What a segment must have to be begun, beside others: this part of the size of a full one ...
+const TAIL_PART: u64 = 8;
+/// ... but no more, in bytes of keys and values, as that is held in memory.
+const TAIL_BYTES_MAX: u64 = 4 << 20;
 
 /// Segments under way. Nothing of it is live before the caller installs it.
 pub(crate) struct Output<'a> {
@@ -33,8 +44,11 @@ pub(crate) struct Output<'a> {
     writer: Option<Writer>,
     ids: Vec<u64>,
     finished: Vec<Finished>,
-    last_key: Option<crate::slice::Slice>,
+    last_key: Option<Slice>,
     written_bytes: u64,
+    /// The next entries while the segment is full, and bytes of their keys and values.
+    held: Vec<Item>,
+    held_bytes: u64,
 }
 
 impl<'a> Output<'a> {
@@ -52,6 +66,8 @@ impl<'a> Output<'a> {
             finished: Vec::new(),
             last_key: None,
             written_bytes: 0,
+            held: Vec::new(),
+            held_bytes: 0,
         }
     }
 
@@ -59,10 +75,36 @@ impl<'a> Output<'a> {
     pub(crate) fn add(&mut self, item: &Item) -> Result<()> {
         let full = |writer: &Writer| writer.is_full(self.options.segment_bytes);
         // All versions of a key stay in one segment.
-        if self.writer.as_ref().is_some_and(full) && self.last_key.as_ref() != Some(&item.key) {
-            self.finish_segment()?;
-        }
+        let may_end = self.last_key.as_ref() != Some(&item.key);
         self.last_key = Some(item.key.clone());
+        if self.held.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
+            return self.write(item);
+        }
+        self.hold(item);
+        if self.held_bytes < TAIL_BYTES_MAX.min(self.options.segment_bytes / TAIL_PART) {
+            return Ok(());
+        }
+        self.finish_segment()?;
+        self.write_held()
+    }
+
+    /// As a copy: the block that the entry lies in may be many times as large.
+    fn hold(&mut self, item: &Item) {
+        self.held_bytes += (item.key.len() + item.value.len()) as u64;
+        self.held.push(Item {
+            key: Slice::from(&*item.key),
+            value: Slice::from(&*item.value),
+            ..*item
+        });
+    }
+
+    fn write_held(&mut self) -> Result<()> {
+        self.held_bytes = 0;
+        let held = std::mem::take(&mut self.held);
+        held.iter().try_for_each(|item| self.write(item))
+    }
+
+    fn write(&mut self, item: &Item) -> Result<()> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
@@ -92,7 +134,8 @@ impl<'a> Output<'a> {
     fn finish_segment(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let run = self.options.run.unwrap_or_default();
-            let finished = writer.finish(self.options.level, run)?;
+            let mut finished = writer.finish(self.options.level, run)?;
+            finished.meta.written_ms = self.options.written_ms;
             self.written_bytes += finished.meta.file_len;
             self.finished.push(finished);
         }
@@ -106,6 +149,7 @@ impl<'a> Output<'a> {
 
     /// Ends the last segment and makes the names of all durable. None if nothing was added.
     pub(crate) fn finish(&mut self) -> Result<Vec<Finished>> {
+        self.write_held()?;
         self.finish_segment()?;
         self.storage
             .sync_dir()
@@ -113,22 +157,36 @@ impl<'a> Output<'a> {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Removes what was written, after a failure; file numbers are given back: while the disk is
-    /// full there may be many attempts, and no room to reserve more numbers. Returns what could
-    /// not be removed; the next `open` will.
+    /// The numbers of all segments, for [`remove_segments`].
+    pub(crate) fn into_ids(self) -> Vec<u64> {
+        self.ids
+    }
+
+    /// [`remove_segments`] of what was written, after a failure.
     pub(crate) fn remove(&mut self) -> Vec<String> {
         self.writer = None;
         self.finished.clear();
-        let mut left = Vec::new();
-        while let Some(id) = self.ids.pop() {
-            let name = segment::file_name(id);
-            match self.storage.remove(&name) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    left.push(format!("{name} is not needed and stays for now: {error}"));
-                }
-                _ => self.numbers.give_back(id),
-            }
-        }
-        left
+        remove_segments(self.storage, self.numbers, std::mem::take(&mut self.ids))
     }
+}
+
+/// Removes segments that never became live; file numbers are given back: while the disk is full
+/// there may be many attempts, and no room to reserve more numbers. Returns what could not be
+/// removed; the next `open` will.
+pub(crate) fn remove_segments(
+    storage: &Arc<dyn Storage>,
+    numbers: &dyn FileNumbers,
+    ids: Vec<u64>,
+) -> Vec<String> {
+    let mut left = Vec::new();
+    for id in ids.into_iter().rev() {
+        let name = segment::file_name(id);
+        match storage.remove(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                left.push(format!("{name} is not needed and stays for now: {error}"));
+            }
+            _ => numbers.give_back(id),
+        }
+    }
+    left
 }

@@ -11,6 +11,8 @@
 //! 3. What is merged within a level takes the place of an input there: a run of its own would be
 //!    newer than what another merge brings to the level meanwhile.
 
+use std::time::Duration;
+
 use crate::options::{Strategy, TreeShape};
 
 /// A segment, as far as planning looks at it.
@@ -22,6 +24,8 @@ pub(crate) struct SegmentFacts {
     pub(crate) tombstones: u64,
     pub(crate) first_key: Vec<u8>,
     pub(crate) last_key: Vec<u8>,
+    /// Time since its newest entry was written, as far as it is known.
+    pub(crate) age: Option<Duration>,
     /// An unfinished compaction has it as input.
     pub(crate) busy: bool,
 }
@@ -69,6 +73,12 @@ impl RunFacts {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
+    /// Time since the newest entry was written; `None` when that is unknown of a part.
+    fn age(&self) -> Option<Duration> {
+        let ages = self.segments.iter().map(|segment| segment.age);
+        ages.min().flatten()
+    }
+
     fn is_busy(&self) -> bool {
         self.segments.iter().any(|segment| segment.busy)
     }
@@ -87,7 +97,7 @@ pub(crate) fn plan(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         Strategy::Leveled => leveled(runs, shape),
         Strategy::Tiered => tiered(runs, shape, false),
         Strategy::LazyLeveled => tiered(runs, shape, true),
-        Strategy::Fifo { bytes } => fifo(runs, bytes),
+        Strategy::Fifo { bytes, age } => fifo(runs, bytes, age),
     }
 }
 
@@ -117,6 +127,19 @@ pub(crate) fn debt_bytes(runs: &[RunFacts], shape: &TreeShape) -> u64 {
             above.sum::<u64>() + if waiting { flushed } else { 0 }
         }
     }
+}
+
+/// Time until the oldest run will have come of age, when nothing else happens meanwhile. `None`
+/// when nothing ever will.
+pub(crate) fn due_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
+    let Strategy::Fifo {
+        age: Some(most), ..
+    } = shape.strategy
+    else {
+        return None;
+    };
+    let age = runs.last()?.age();
+    Some(age.map_or(Duration::MAX, |age| most.saturating_sub(age)))
 }
 
 fn of_level(runs: &[RunFacts], level: u32) -> impl Iterator<Item = &RunFacts> {
@@ -359,12 +382,14 @@ fn tiered(runs: &[RunFacts], shape: &TreeShape, lazy: bool) -> Option<Plan> {
     None
 }
 
-/// Removes the oldest runs while all together are larger than allowed.
-fn fifo(runs: &[RunFacts], limit: u64) -> Option<Plan> {
+/// Removes the oldest runs while all together are larger than allowed, or the oldest has come of
+/// age. Never one before all that is older: what it has overwritten or deleted would come back.
+fn fifo(runs: &[RunFacts], limit: u64, age: Option<Duration>) -> Option<Plan> {
     let mut total: u64 = runs.iter().map(RunFacts::bytes).sum();
+    let is_aged = |run: &RunFacts| age.zip(run.age()).is_some_and(|(most, age)| age >= most);
     let mut segments = Vec::new();
     for run in runs.iter().rev() {
-        if total <= limit || run.is_busy() {
+        if (total <= limit && !is_aged(run)) || run.is_busy() {
             break;
         }
         total -= run.bytes();

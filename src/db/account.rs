@@ -74,6 +74,8 @@ impl Shared {
             compactions: CompactionStats {
                 merges: load(&counters.compactions),
                 moves: load(&counters.moves),
+                parts: load(&counters.compacted_parts),
+                dropped: load(&counters.dropped),
                 flushed_bytes: load(&counters.flushed_bytes),
                 merged_bytes: load(&counters.compacted_bytes),
                 merge_time: Duration::from_nanos(load(&counters.compaction_ns)),

@@ -125,8 +125,8 @@ impl Asked {
 pub(super) struct Asking {
     pub(super) plan: Plan,
     pub(super) input_bytes: u64,
-    /// First and last key of the inputs.
-    pub(super) range: (Vec<u8>, Vec<u8>),
+    /// First and last key of the inputs of a merge.
+    pub(super) range: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Merges all that overlaps a range, and all that is older and overlaps that, into the last
@@ -179,6 +179,6 @@ pub(super) fn plan_range(
     Some(Asking {
         plan,
         input_bytes: inputs.iter().map(|one| one.meta.file_len).sum(),
-        range: range?,
+        range,
     })
 }

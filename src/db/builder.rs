@@ -106,13 +106,15 @@ impl Builder {
         self
     }
 
-    /// Threads that compact, 1 to 16. Default 1. Each merges a part of the tree of its own.
+    /// Threads that compact, 1 to 16. Default 1. Each merges segments of its own; those that have
+    /// nothing else to do take a part, by key range, of a large merge of another.
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
         self.options.compaction_threads = threads;
         self
     }
 
-    /// Bytes that each compaction writes in a second at most, from 64 KiB. Default no limit.
+    /// Bytes that each compaction, all its parts together, writes in a second at most, from 64 KiB.
+    /// Default no limit.
     pub fn compaction_rate(mut self, bytes_per_s: u64) -> Builder {
         self.options.compaction_rate = Some(bytes_per_s);
         self
@@ -146,7 +148,8 @@ impl Builder {
     }
 
     /// Size at which a segment is ended and the next one begun, in bytes, 64 KiB to 64 GiB.
-    /// Default 64 MiB.
+    /// Default 64 MiB. A last one of less than an eighth of it is not begun: the one before is
+    /// larger then.
     pub fn segment_bytes(mut self, bytes: u64) -> Builder {
         self.options.segment_bytes = bytes;
         self

@@ -1,36 +1,30 @@
 //! Compactions: in the background when the tree is out of shape, or when asked for.
 //!
-//! A plan is made and its inputs are marked busy under the lock of [`Compacting`]; the merge runs
-//! without any lock; its result is installed like that of a flush: durably first, then for
+//! A plan is made and its inputs are marked busy under the lock of [`Compacting`]; the merge (see
+//! `parts`) runs without any lock; its result is installed like that of a flush: durably first, then for
 //! readers. Input files go when the last reader lets go of them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::compaction::{
-    self, FileNumbers, Inputs, Output, Plan, Progress, RunFacts, SegmentFacts, Target,
-};
+use crate::compaction::{self, FileNumbers, Plan, Progress, RunFacts, SegmentFacts, Target};
 use crate::error::{Error, Result};
-use crate::key::Sequence;
-use crate::options::{Compaction, FilterPolicy};
+use crate::options::{Compaction, FilterPolicy, Strategy};
 use crate::segment::Segment;
 use crate::slice::Slice;
 use crate::version::{Run, Version};
 
-use super::asked::{Asked, CompactionJob, plan_range};
-use super::estimate::merged_keys;
+use super::asked::{Asked, Asking, CompactionJob, plan_range};
 use super::flush::chain;
-use super::shared::{Counters, Shared, View, lock, nanos};
+use super::parts::{Offer, parts_max};
+use super::shared::{Counters, Shared, View, lock};
 use super::stats::EventKind;
 
 /// Time between attempts while compacting fails.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Longest that a merge held back by its rate does not look whether it was cancelled.
-const CANCEL: Duration = Duration::from_millis(20);
 
 /// What the threads that compact share.
 #[derive(Debug, Default)]
@@ -44,8 +38,10 @@ pub(crate) struct Compacting {
     reserved: Vec<(Vec<u8>, Vec<u8>)>,
     /// Compactions that were asked for, oldest first.
     asked: VecDeque<Arc<Asked>>,
-    /// The merges under way, to cancel them at close.
+    /// What is under way, to cancel it at close.
     running: Vec<Arc<Progress>>,
+    /// Parts of merges for threads that have nothing else to do.
+    pub(super) offers: VecDeque<Offer>,
     /// The last attempt failed; cleared by the next that succeeds.
     pub(crate) failure: Option<Arc<Error>>,
     /// File numbers that were given back while a later one was still in use.
@@ -120,7 +116,7 @@ impl Shared {
         // Under the lock: of two changes the debt of the later one must stay.
         let compacting = lock(&self.compacting);
         let version = Arc::clone(&self.view.load().version);
-        let facts = facts(&version, &Compacting::default());
+        let facts = facts(self, &version, &Compacting::default());
         let debt = compaction::debt_bytes(&facts, &self.options.tree);
         self.debt_bytes.store(debt, Ordering::Relaxed);
         drop(compacting);
@@ -132,7 +128,7 @@ impl Shared {
         let mut compacting = lock(&self.compacting);
         while !compacting.stop {
             let Some(job) = self.next_job(&mut compacting) else {
-                compacting = wait(&self.compact_work, compacting);
+                compacting = self.help_or_wait(compacting);
                 continue;
             };
             drop(compacting);
@@ -152,14 +148,27 @@ impl Shared {
             // Work may wait for what this one held.
             self.compact_work.notify_all();
             if compacting.failure.is_some() && !compacting.stop {
-                compacting = match self.compact_work.wait_timeout(compacting, RETRY) {
-                    Ok((guard, _)) => guard,
-                    Err(poisoned) => poisoned.into_inner().0,
-                };
+                compacting = wait_for(&self.compact_work, compacting, RETRY);
             }
         }
         for asked in std::mem::take(&mut compacting.asked) {
             asked.refuse(Err(Error::Closed));
+        }
+    }
+
+    /// With nothing of its own to do, a thread takes a part of another's merge.
+    fn help_or_wait<'a>(
+        &'a self,
+        mut compacting: MutexGuard<'a, Compacting>,
+    ) -> MutexGuard<'a, Compacting> {
+        if let Some(offer) = compacting.offers.pop_front() {
+            drop(compacting);
+            self.help(&offer);
+            return lock(&self.compacting);
+        }
+        match self.next_look(&compacting) {
+            None => wait(&self.compact_work, compacting),
+            Some(time) => wait_for(&self.compact_work, compacting, time),
         }
     }
 
@@ -209,7 +218,7 @@ impl Shared {
             return None;
         }
         let version = Arc::clone(&self.view.load().version);
-        let mut job = next_asked(&version, compacting);
+        let mut job = self.next_asked(&version, compacting);
         // One that waits for its inputs is not overtaken: they might never be free all at once.
         if job.is_none() && compacting.asked.is_empty() {
             job = self.next_planned(&version, compacting).map(|plan| Job {
@@ -223,6 +232,62 @@ impl Shared {
         let job = job?;
         compacting.hold(&job);
         Some(job)
+    }
+
+    /// The oldest compaction that was asked for, if its inputs are free.
+    fn next_asked(&self, version: &Version, compacting: &mut Compacting) -> Option<Job> {
+        while let Some(asked) = compacting.asked.front().cloned() {
+            let asking = self.plan_asked(version, &asked.bounds);
+            let blocked = asking.as_ref().is_some_and(|asking| {
+                let is_held = |id: &u64| compacting.busy.contains(id);
+                let overlaps = |(first, last): &(Vec<u8>, Vec<u8>)| {
+                    let mut reserved = compacting.reserved.iter();
+                    reserved.any(|(lower, upper)| first <= upper && lower <= last)
+                };
+                inputs_of(&asking.plan).iter().any(is_held)
+                    || asking.range.as_ref().is_some_and(overlaps)
+            });
+            if blocked {
+                return None;
+            }
+            compacting.asked.pop_front();
+            let Some(asking) = asking else {
+                asked.refuse(Ok(()));
+                continue;
+            };
+            if asked.take() {
+                asked
+                    .input_bytes
+                    .store(asking.input_bytes, Ordering::Relaxed);
+                return Some(Job {
+                    inputs: inputs_of(&asking.plan),
+                    plan: asking.plan,
+                    progress: Arc::clone(&asked.progress),
+                    asked: Some(asked),
+                    reserved: asking.range,
+                });
+            }
+        }
+        None
+    }
+
+    /// What it takes to carry out what was asked for. Where nothing is merged, to remove what is
+    /// due, whatever the range: merged into one, runs could only be removed all at once.
+    fn plan_asked(
+        &self,
+        version: &Version,
+        bounds: &(Bound<Slice>, Bound<Slice>),
+    ) -> Option<Asking> {
+        let tree = &self.options.tree;
+        if !matches!(tree.strategy, Strategy::Fifo { .. }) {
+            return plan_range(version, bounds);
+        }
+        let plan = compaction::plan(&facts(self, version, &Compacting::default()), tree)?;
+        Some(Asking {
+            plan,
+            input_bytes: 0,
+            range: None,
+        })
     }
 
     /// Waits until nobody else works on a segment, then holds it until [`Shared::let_go`].
@@ -253,14 +318,18 @@ impl Shared {
         match self.options.compaction {
             Compaction::Manual => None,
             Compaction::Background => {
-                compaction::plan(&facts(version, compacting), &self.options.tree)
+                compaction::plan(&facts(self, version, compacting), &self.options.tree)
             }
         }
     }
 
     fn carry_out(&self, job: &Job) -> Result<()> {
         match &job.plan {
-            Plan::Drop { segments } => self.install_compacted(Vec::new(), segments),
+            Plan::Drop { segments } => {
+                self.install_compacted(Vec::new(), segments)?;
+                Counters::add(&self.counters.dropped, segments.len() as u64);
+                Ok(())
+            }
             Plan::Deepen { segments } => self.deepen(segments),
             Plan::Move {
                 segments,
@@ -276,7 +345,12 @@ impl Shared {
                 inputs,
                 level,
                 target,
-            } => self.merge(inputs, *level, *target, &job.progress),
+            } => {
+                let at_work = lock(&self.compacting).running.len();
+                let threads = (self.options.compaction_threads, at_work);
+                let parts_max = parts_max(threads, *level, job.asked.is_some());
+                self.merge(inputs, (*level, *target), &job.progress, parts_max)
+            }
         }
     }
 
@@ -330,77 +404,12 @@ impl Shared {
         self.install_compacted(moved, ids)
     }
 
-    fn merge(&self, ids: &[u64], level: u32, target: Target, progress: &Progress) -> Result<()> {
-        let started = Instant::now();
-        let version = Arc::clone(&self.view.load().version);
-        let inputs = Inputs::of(&version, ids, level, self.snapshot_sequences());
-        let segments = || inputs.runs.iter().flat_map(|run| run.segments.iter());
-        let keys = merged_keys(&inputs.runs, !inputs.older.is_empty());
-        let base = segments()
-            .filter_map(|segment| segment.sequence_min())
-            .min();
-        let input_bytes: u64 = segments().map(|segment| segment.meta.file_len).sum();
-        let filter = self.filter_for(&version, level, keys, ids);
-        let run = match target {
-            Target::Join(run) => Some(run),
-            Target::NewRun => None,
-        };
-        let options = self.output_options((level, run), filter, base.unwrap_or(Sequence(0)));
-        let mut output = Output::new(&self.storage, self, options);
-        let pace = |bytes| self.pace(started, bytes, progress);
-        let merged = compaction::merge(&inputs, &self.no_caches, &mut output, progress, &pace)
-            .and_then(|()| output.finish())
-            .and_then(|finished| self.open_finished(finished))
-            .and_then(|(_, segments)| {
-                let bytes: u64 = segments.iter().map(|segment| segment.meta.file_len).sum();
-                self.install_compacted(segments, ids).map(|()| bytes)
-            });
-        let bytes = match merged {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                if self.poison.get().is_none() {
-                    self.remove_output(&mut output);
-                }
-                return Err(error);
-            }
-        };
-        let took = started.elapsed();
-        // By what was worked off: next to nothing may be left of it.
-        self.compact_ns_per_kib
-            .store(nanos(took) / (input_bytes >> 10).max(1), Ordering::Relaxed);
-        Counters::add(&self.counters.compactions, 1);
-        Counters::add(&self.counters.compacted_bytes, bytes);
-        Counters::add(&self.counters.compaction_ns, nanos(took));
-        self.event(EventKind::Compacted {
-            level,
-            inputs: ids.len() as u64,
-            bytes,
-            took,
-        });
-        Ok(())
-    }
-
-    /// Waits until this many bytes may have been written at the allowed rate.
-    fn pace(&self, started: Instant, bytes: u64, progress: &Progress) {
-        let Some(rate) = self.options.compaction_rate else {
-            return;
-        };
-        let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
-        let mut compacting = lock(&self.compacting);
-        while !compacting.stop && !progress.cancelled.load(Ordering::Relaxed) {
-            let Some(early) = due.checked_sub(started.elapsed()) else {
-                return;
-            };
-            let early = early.min(CANCEL);
-            compacting = match self.compact_work.wait_timeout(compacting, early) {
-                Ok((guard, _)) => guard,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
-    }
-
     /// Makes the outputs live and the inputs dead: first durably, then for readers.
-    fn install_compacted(&self, added: Vec<Arc<Segment>>, removed: &[u64]) -> Result<()> {
+    pub(super) fn install_compacted(
+        &self,
+        added: Vec<Arc<Segment>>,
+        removed: &[u64],
+    ) -> Result<()> {
         let mut manifest = lock(&self.manifest);
         let mut edit = manifest.edit();
         edit.added = added.iter().map(|segment| segment.meta.clone()).collect();
@@ -433,6 +442,17 @@ fn wait<'a>(condvar: &Condvar, guard: MutexGuard<'a, Compacting>) -> MutexGuard<
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+fn wait_for<'a>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, Compacting>,
+    time: Duration,
+) -> MutexGuard<'a, Compacting> {
+    match condvar.wait_timeout(guard, time) {
+        Ok((guard, _)) => guard,
+        Err(poisoned) => poisoned.into_inner().0,
+    }
+}
+
 fn inputs_of(plan: &Plan) -> Vec<u64> {
     match plan {
         Plan::Merge { inputs: ids, .. }
@@ -442,43 +462,9 @@ fn inputs_of(plan: &Plan) -> Vec<u64> {
     }
 }
 
-/// The oldest compaction that was asked for, if its inputs are free.
-fn next_asked(version: &Version, compacting: &mut Compacting) -> Option<Job> {
-    while let Some(asked) = compacting.asked.front().cloned() {
-        let asking = plan_range(version, &asked.bounds);
-        let blocked = asking.as_ref().is_some_and(|asking| {
-            let is_held = |id: &u64| compacting.busy.contains(id);
-            let (first, last) = &asking.range;
-            let mut reserved = compacting.reserved.iter();
-            inputs_of(&asking.plan).iter().any(is_held)
-                || reserved.any(|(lower, upper)| first <= upper && lower <= last)
-        });
-        if blocked {
-            return None;
-        }
-        compacting.asked.pop_front();
-        let Some(asking) = asking else {
-            asked.refuse(Ok(()));
-            continue;
-        };
-        if asked.take() {
-            asked
-                .input_bytes
-                .store(asking.input_bytes, Ordering::Relaxed);
-            return Some(Job {
-                inputs: inputs_of(&asking.plan),
-                plan: asking.plan,
-                progress: Arc::clone(&asked.progress),
-                asked: Some(asked),
-                reserved: Some(asking.range),
-            });
-        }
-    }
-    None
-}
-
 /// The version as planning sees it.
-fn facts(version: &Version, compacting: &Compacting) -> Vec<RunFacts> {
+pub(super) fn facts(shared: &Shared, version: &Version, compacting: &Compacting) -> Vec<RunFacts> {
+    let now_ms = shared.now_ms();
     let is_reserved = |one: &Segment| {
         let mut ranges = compacting.reserved.iter();
         ranges.any(|(first, last)| one.meta.first_key <= *last && *first <= one.meta.last_key)
@@ -492,6 +478,7 @@ fn facts(version: &Version, compacting: &Compacting) -> Vec<RunFacts> {
             tombstones: counts.tombstones,
             first_key: one.meta.first_key.clone(),
             last_key: one.meta.last_key.clone(),
+            age: shared.age_of(one, now_ms),
             busy: compacting.busy.contains(&one.meta.id) || is_reserved(one),
         }
     };

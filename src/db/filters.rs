@@ -130,6 +130,7 @@ impl Shared {
             segment_bytes: self.options.segment_bytes,
             level,
             run,
+            written_ms: 0,
         }
     }
 }
@@ -346,6 +347,14 @@ mod tests {
     fn only_level_0_fills_up_where_levels_are_leveled() {
         let runs = [(0, 10), (1, 100), (2, 1000)];
         check(Strategy::Leveled, &runs, &[(0, 10)], &[10]);
-        check(Strategy::Fifo { bytes: 1 }, &runs, &[], &[]);
+        check(
+            Strategy::Fifo {
+                bytes: 1,
+                age: None,
+            },
+            &runs,
+            &[],
+            &[],
+        );
     }
 }

@@ -116,7 +116,8 @@ impl Shared {
         let version = Arc::clone(&self.view.load().version);
         let filter = self.filter_for(&version, 0, sealed.table.key_count(), &[]);
         let sequence_base = sealed.table.sequence_min();
-        let options = self.output_options((0, None), filter, sequence_base);
+        let mut options = self.output_options((0, None), filter, sequence_base);
+        options.written_ms = self.flushed_ms(&version);
         let mut output = Output::new(&self.storage, self, options);
         let installed = self
             .write_flush(sealed, &version, &mut output)

@@ -1,6 +1,7 @@
 //! The store as its users see it.
 
 mod account;
+mod age;
 mod asked;
 mod builder;
 mod compact;
@@ -12,6 +13,7 @@ mod flush;
 mod gaps;
 mod get;
 mod open;
+mod parts;
 mod rebuild;
 mod scan;
 mod shared;
@@ -287,7 +289,9 @@ impl Db {
     /// entries and tombstones go, filters are rebuilt. Writes before the call that are not yet in
     /// segments are flushed first.
     ///
-    /// Not needed in normal use. Reads and writes everything in the range once.
+    /// Not needed in normal use. Reads and writes everything in the range once. Under
+    /// [`Strategy::Fifo`](crate::Strategy::Fifo) nothing is merged, as runs can only be removed as
+    /// they are: what is too much or too old is removed, whatever the range.
     ///
     /// # Errors
     ///

@@ -68,7 +68,9 @@ pub(crate) struct Counters {
     /// Bytes of batches, as they were given.
     pub(crate) user_bytes: AtomicU64,
     pub(crate) compactions: AtomicU64,
+    pub(crate) compacted_parts: AtomicU64,
     pub(crate) moves: AtomicU64,
+    pub(crate) dropped: AtomicU64,
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) compaction_ns: AtomicU64,
     pub(crate) slowed: AtomicU64,

@@ -134,6 +134,10 @@ pub struct CompactionStats {
     pub merges: u64,
     /// Segments that went to another level without being rewritten.
     pub moves: u64,
+    /// Parts in which these merges were made: one each, more where a merge was cut by key range.
+    pub parts: u64,
+    /// Segments that were removed with what was in them, because of their size or age.
+    pub dropped: u64,
     /// Bytes of segments written by flushes.
     pub flushed_bytes: u64,
     /// Bytes of segments written by merges.

@@ -15,8 +15,8 @@ pub(crate) const HEADER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 4;
 /// Length of what stands before the payload of an edit, in bytes.
 pub(crate) const EDIT_HEADER_BYTES: usize = 4 + 4 + 8;
 
-/// Least bytes of an encoded segment: five numbers of eight bytes, level, checksum, two keys.
-const SEGMENT_BYTES_MIN: usize = 5 * 8 + 4 + 4 + 2;
+/// Least bytes of an encoded segment: six numbers of eight bytes, level, checksum, two keys.
+const SEGMENT_BYTES_MIN: usize = 6 * 8 + 4 + 4 + 2;
 
 /// Least bytes of the lookups of a segment: its number, and seven numbers.
 const TRAFFIC_BYTES_MIN: usize = 8 + 7;
@@ -43,6 +43,8 @@ pub(crate) struct SegmentMeta {
     pub(crate) sequence_max: Sequence,
     /// The file of the filter that stands for the one in the segment, 0 for none.
     pub(crate) filter_file: u64,
+    /// When its newest entry was written, or later, in milliseconds since 1970; 0 for unknown.
+    pub(crate) written_ms: u64,
     pub(crate) first_key: Vec<u8>,
     pub(crate) last_key: Vec<u8>,
 }
@@ -244,6 +246,7 @@ impl SegmentMeta {
             self.file_len,
             self.sequence_max.0,
             self.filter_file,
+            self.written_ms,
         ] {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -262,6 +265,7 @@ impl SegmentMeta {
             file_len: cursor.u64("segment.file_len")?,
             sequence_max: Sequence(cursor.u64("segment.sequence_max")?),
             filter_file: cursor.u64("segment.filter_file")?,
+            written_ms: cursor.u64("segment.written")?,
             level: cursor.u32("segment.level")?,
             footer_sum: cursor.u32("segment.footer_sum")?,
             first_key: cursor.prefixed("segment.first_key")?.to_vec(),
@@ -315,6 +319,7 @@ mod tests {
             footer_sum: 99,
             sequence_max: Sequence(1000),
             filter_file: 11,
+            written_ms: 1_700_000_000_000,
             first_key: b"a".to_vec(),
             last_key: b"zebra".to_vec(),
         };

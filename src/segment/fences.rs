@@ -161,6 +161,15 @@ impl Fences {
         &self.bytes[self.starts[block] as usize..self.starts[block + 1] as usize]
     }
 
+    /// The least key that can be in a block; `first` is the first of the segment.
+    pub(crate) fn least_key(&self, block: u32, first: &[u8]) -> Vec<u8> {
+        if block == 0 {
+            return first.to_vec();
+        }
+        let prefix = first.get(..self.prefix_len).unwrap_or_default();
+        [prefix, self.fence(block as usize)].concat()
+    }
+
     fn compare(&self, block: usize, (key_head, rest): (u64, &[u8])) -> Ordering {
         self.heads[block]
             .cmp(&key_head)

@@ -28,6 +28,30 @@ impl Segment {
         })
     }
 
+    /// The segment in at most so many pieces of whole blocks, in key order: the least key of each,
+    /// and the bytes of its blocks. One piece when the segment is damaged.
+    pub(crate) fn pieces(&self, most: u32) -> Vec<(Vec<u8>, u64)> {
+        let Ok(body) = self.body() else {
+            return vec![(self.meta.first_key.clone(), self.meta.file_len)];
+        };
+        let fences = &body.fences;
+        let blocks = fences.block_count();
+        let stride = blocks.div_ceil(most.max(1)).max(1);
+        let offset = |block: u32| {
+            if block < blocks {
+                fences.extent(block).0
+            } else {
+                body.footer.data_end
+            }
+        };
+        let starts = (0..blocks).step_by(stride as usize);
+        let piece = |block: u32| {
+            let bytes = offset(block.saturating_add(stride)) - offset(block);
+            (fences.least_key(block, &self.meta.first_key), bytes)
+        };
+        starts.map(piece).collect()
+    }
+
     /// About which part of the segment lies within these bounds, 0.0 to 1.0: by whole blocks,
     /// and within a block as if its keys were spread evenly.
     pub(crate) fn share_of(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> f64 {

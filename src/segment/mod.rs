@@ -7,6 +7,7 @@
 mod ahead;
 mod block;
 mod fences;
+mod files;
 mod filter;
 mod inspect;
 mod keys;

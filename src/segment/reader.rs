@@ -3,7 +3,6 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -21,6 +20,7 @@ use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
 use super::fences::Fences;
+use super::files::Files;
 use super::filter::{FilterState, PageSource, SegmentFilter};
 use super::traffic::Counters;
 use super::{Block, Caches, file_name, sidecar};
@@ -31,11 +31,7 @@ pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
     path: PathBuf,
     body: Result<Arc<Body>>,
-    storage: Arc<dyn Storage>,
-    /// Not live any more: the file goes with the last reader.
-    obsolete: AtomicBool,
-    /// Another filter file stands for this segment's own by now: it goes with the last reader.
-    filter_obsolete: AtomicBool,
+    files: Arc<Files>,
     /// Time it took to build the filter, when that was done by this process.
     pub(super) filter_build_time: Option<Duration>,
 }
@@ -119,12 +115,10 @@ impl Segment {
             body => body.map(Arc::new),
         };
         Ok(Segment {
+            files: Arc::new(Files::of(storage, &meta)),
             meta,
             path,
             body,
-            storage: Arc::clone(storage),
-            obsolete: AtomicBool::new(false),
-            filter_obsolete: AtomicBool::new(false),
             filter_build_time: None,
         })
     }
@@ -158,9 +152,7 @@ impl Segment {
             meta,
             path: self.path.clone(),
             body: self.body.clone(),
-            storage: Arc::clone(&self.storage),
-            obsolete: AtomicBool::new(false),
-            filter_obsolete: AtomicBool::new(false),
+            files: Arc::clone(&self.files),
             filter_build_time: self.filter_build_time,
         }
     }
@@ -181,14 +173,15 @@ impl Segment {
             }
     }
 
-    /// The segment is durably not live: its file is removed when nobody reads it any more.
+    /// The segment is durably not live, at no place: its file is removed when nobody reads it any
+    /// more.
     pub(crate) fn retire(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.files.retire();
     }
 
     /// The segment is durably live with another filter file than this one has.
     pub(crate) fn retire_filter(&self) {
-        self.filter_obsolete.store(true, Ordering::Release);
+        self.files.retire_filter();
     }
 
     /// Keys, entries and tombstones; zeros when the segment is damaged.
@@ -426,22 +419,6 @@ pub(crate) struct Counts {
     pub(crate) keys: u64,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
-}
-
-/// A file that cannot be removed now is removed by the next `open`.
-impl Drop for Segment {
-    fn drop(&mut self) {
-        let obsolete = self.obsolete.load(Ordering::Acquire);
-        if obsolete {
-            drop(self.storage.remove(&file_name(self.meta.id)));
-        }
-        if self.meta.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
-            drop(
-                self.storage
-                    .remove(&sidecar::file_name(self.meta.filter_file)),
-            );
-        }
-    }
 }
 
 /// The steps of opening a segment.

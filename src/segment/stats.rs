@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::manifest::Traffic;
 use crate::slice::Slice;
@@ -25,6 +25,8 @@ pub struct SegmentStats {
     pub keys: u64,
     /// Tombstones among the entries.
     pub tombstones: u64,
+    /// When its newest entry was written, or later; `None` when that is unknown.
+    pub written_at: Option<SystemTime>,
     /// First key.
     pub first_key: Slice,
     /// Last key.
@@ -103,6 +105,9 @@ impl Segment {
         let mut stats = SegmentStats {
             id: meta.id,
             file_bytes: meta.file_len,
+            written_at: (meta.written_ms > 0)
+                .then(|| UNIX_EPOCH.checked_add(Duration::from_millis(meta.written_ms)))
+                .flatten(),
             first_key: Slice::from(&*meta.first_key),
             last_key: Slice::from(&*meta.last_key),
             reads,

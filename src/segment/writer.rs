@@ -280,6 +280,7 @@ impl Writer {
             footer_sum,
             sequence_max: self.properties.sequence_max,
             filter_file: 0,
+            written_ms: 0,
             first_key: self.properties.first_key,
             last_key: self.properties.last_key,
         };

@@ -8,6 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
 use crate::slice::Slice;
@@ -223,6 +224,10 @@ impl Storage for Counting {
 
     fn boot_id(&self) -> Option<u128> {
         self.inner.boot_id()
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        self.inner.now()
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
 use crate::slice::Slice;
@@ -53,8 +54,16 @@ struct State {
     durable_names: Names,
     locked: bool,
     boot_id: u128,
+    clock: Clock,
     mutations: u64,
     fault: Option<Fault>,
+}
+
+/// What [`Storage::now`] says.
+#[derive(Debug, Clone, Copy)]
+enum Clock {
+    System,
+    Set(Option<SystemTime>),
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +93,7 @@ impl Memory {
             durable_names: Names::new(),
             locked: false,
             boot_id: 1,
+            clock: Clock::System,
             mutations: 0,
             fault: None,
         })
@@ -142,6 +152,7 @@ impl Memory {
             } else {
                 state.boot_id + 1
             },
+            clock: state.clock,
             mutations: 0,
             fault: None,
         })
@@ -166,6 +177,11 @@ impl Memory {
     #[must_use]
     pub fn mutations(&self) -> u64 {
         self.state().mutations
+    }
+
+    /// From now on the clock stands at this time, or is unknown; before, it is that of the system.
+    pub fn set_clock(&self, now: Option<SystemTime>) {
+        self.state().clock = Clock::Set(now);
     }
 
     /// Puts other bytes in a file behind the back of those who have it open, or makes a file; all
@@ -334,6 +350,13 @@ impl Storage for Memory {
 
     fn boot_id(&self) -> Option<u128> {
         Some(self.state().boot_id)
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        match self.state().clock {
+            Clock::System => Some(SystemTime::now()),
+            Clock::Set(now) => now,
+        }
     }
 }
 

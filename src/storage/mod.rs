@@ -18,6 +18,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::slice::Slice;
 
@@ -132,6 +133,12 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     /// While it stays the same, what was written to files is still there, synced or not.
     /// `None` when that is unknown.
     fn boot_id(&self) -> Option<u128>;
+
+    /// The time of day; `None` when it is unknown. A clock may be wrong and may jump: only the age
+    /// at which data is dropped depends on it, where a FIFO has one.
+    fn now(&self) -> Option<SystemTime> {
+        Some(SystemTime::now())
+    }
 
     /// Bytes that nobody can guess: the identity of a new store and its secret hash key.
     ///

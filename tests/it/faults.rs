@@ -130,6 +130,10 @@ impl Storage for Rig {
     fn boot_id(&self) -> Option<u128> {
         self.memory.boot_id()
     }
+
+    fn now(&self) -> Option<std::time::SystemTime> {
+        self.memory.now()
+    }
 }
 
 #[derive(Debug)]

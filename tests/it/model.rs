@@ -89,7 +89,10 @@ fn strategies() -> impl Strategy<Value = Vec<criba::Strategy>> {
         criba::Strategy::Tiered,
         criba::Strategy::LazyLeveled,
         // Larger than anything here, so that nothing is dropped.
-        criba::Strategy::Fifo { bytes: 1 << 40 },
+        criba::Strategy::Fifo {
+            bytes: 1 << 40,
+            age: None,
+        },
     ];
     prop::collection::vec(prop::sample::select(all), 1..4)
 }

@@ -12,6 +12,7 @@ fn segment(id: u64, range: &str, megabytes: u64) -> SegmentFacts {
         bytes: megabytes * MB,
         entries: megabytes * 1000,
         tombstones: 0,
+        age: None,
         first_key: first.into(),
         last_key: last.into(),
         busy: false,
@@ -49,7 +50,10 @@ fn nothing_to_do_in_an_empty_or_fitting_tree() {
         Strategy::Leveled,
         Strategy::Tiered,
         Strategy::LazyLeveled,
-        Strategy::Fifo { bytes: 100 * MB },
+        Strategy::Fifo {
+            bytes: 100 * MB,
+            age: None,
+        },
     ] {
         assert_eq!(plan(&[], &shape(strategy)), None);
         let runs = [run(0, 1, &[segment(1, "a-z", 3)])];
@@ -260,7 +264,7 @@ fn fifo_drops_the_oldest() {
         .rev()
         .map(|id| run(0, id, &[segment(id, "a-z", 3)]))
         .collect();
-    let fifo = |bytes| plan(&runs, &shape(Strategy::Fifo { bytes }));
+    let fifo = |bytes| plan(&runs, &shape(Strategy::Fifo { bytes, age: None }));
     assert_eq!(fifo(15 * MB), None);
     assert_eq!(
         fifo(10 * MB),
@@ -268,6 +272,74 @@ fn fifo_drops_the_oldest() {
             segments: vec![1, 2]
         })
     );
+}
+
+/// Flushed runs, newest first, of these ages in seconds.
+fn aged(ages: &[Option<u64>]) -> Vec<RunFacts> {
+    let one = |(id, age): (usize, &Option<u64>)| {
+        let id = 100 - id as u64;
+        let segment = SegmentFacts {
+            age: age.map(Duration::from_secs),
+            ..segment(id, "a-z", 1)
+        };
+        run(0, id, &[segment])
+    };
+    ages.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn fifo_drops_what_has_come_of_age() {
+    let hour = |bytes| {
+        shape(Strategy::Fifo {
+            bytes,
+            age: Some(Duration::from_secs(3600)),
+        })
+    };
+    let check = |ages: &[Option<u64>], bytes, dropped: &[u64]| {
+        let segments = dropped.to_vec();
+        let expected = (!segments.is_empty()).then_some(Plan::Drop { segments });
+        assert_eq!(plan(&aged(ages), &hour(bytes)), expected, "{ages:?}");
+    };
+    check(&[Some(0), Some(3599)], 9 * MB, &[]);
+    check(&[Some(0), Some(3600), Some(9000)], 9 * MB, &[98, 99]);
+    check(&[Some(3600), Some(3600)], 9 * MB, &[99, 100]);
+    // What is of unknown age, or younger, keeps all that is newer.
+    check(&[Some(4000), None], 9 * MB, &[]);
+    check(&[Some(4000), Some(10)], 9 * MB, &[]);
+    // Either limit is enough.
+    check(&[Some(0), Some(1), None, Some(3600)], 3 * MB, &[97]);
+    check(&[Some(0), Some(1), None, Some(3600)], 2 * MB, &[97, 98]);
+    // A run is as young as its youngest part.
+    let mut runs = aged(&[Some(3600), Some(3600)]);
+    let younger = SegmentFacts {
+        age: Some(Duration::from_secs(5)),
+        ..segment(7, "zz-zzz", 1)
+    };
+    runs[1].segments.push(younger);
+    assert_eq!(plan(&runs, &hour(9 * MB)), None);
+    assert_eq!(
+        due_in(&runs, &hour(9 * MB)),
+        Some(Duration::from_secs(3595))
+    );
+    runs[1].segments[0].busy = true;
+    assert_eq!(plan(&runs, &hour(MB)), None);
+}
+
+#[test]
+fn the_oldest_run_tells_when_something_comes_of_age() {
+    let due = |ages: &[Option<u64>], age: Option<u64>| {
+        let age = age.map(Duration::from_secs);
+        due_in(&aged(ages), &shape(Strategy::Fifo { bytes: MB, age }))
+    };
+    assert_eq!(
+        due(&[Some(1), Some(7)], Some(10)),
+        Some(Duration::from_secs(3))
+    );
+    assert_eq!(due(&[Some(1), Some(70)], Some(10)), Some(Duration::ZERO));
+    assert_eq!(due(&[Some(1), None], Some(10)), Some(Duration::MAX));
+    assert_eq!(due(&[], Some(10)), None);
+    assert_eq!(due(&[Some(1)], None), None);
+    assert_eq!(due_in(&aged(&[Some(1)]), &shape(Strategy::Leveled)), None);
 }
 
 /// Whatever the tree, planning and carrying out ends, and ends in shape.

@@ -220,10 +220,51 @@ fn versions_kept_for_a_snapshot_go_after_it() {
     assert_eq!(entries(&db), 2);
 }
 
+/// Bug: a segment that had moved down and was then merged took its file with it, although an older
+/// iterator still had it at the place before.
+#[test]
+fn a_file_goes_with_the_last_copy_of_a_moved_segment() {
+    within(LIMIT, "copies of a moved segment", || {
+        let rig = rig();
+        let gate = Gate::closed();
+        let door = gate.clone();
+        rig.set(move |call, name| {
+            if call == Call::Append && name.starts_with("MANIFEST") && is_compaction() {
+                door.pass();
+            }
+            Ok(())
+        });
+        let db = small(&rig).open().unwrap();
+        put_all(&db, &["m", "n"], "old");
+        put_all(&db, &["g", "h"], "old");
+        gate.wait_for_visitor();
+        let mut iter = db.iter();
+        assert!(iter.next().unwrap().is_ok());
+        assert_eq!(runs_of(&db, 0), 2);
+        gate.open();
+        wait_until("both moved down", || runs_of(&db, 0) == 0);
+        assert_eq!(db.stats().compactions.merges, 0);
+        let moved: Vec<u64> = db.stats().segments().map(|one| one.id).collect();
+        put_all(&db, &["g", "n"], "new");
+        db.compact_all().unwrap().wait().unwrap();
+        assert_eq!((entries(&db), db.stats().compactions.merges), (4, 1));
+        let is_there = |id: &u64| rig.memory.bytes_of(&format!("{id:06}.seg")).is_some();
+        assert_eq!(moved.len(), 2);
+        assert!(moved.iter().all(is_there), "{moved:?}");
+        assert_eq!(iter.count(), 3);
+        super::check_files(&rig.memory, &db, "after the last copy");
+        assert!(!moved.iter().any(is_there));
+    });
+}
+
 /// Bug: a FIFO of no bytes was accepted, and dropped whatever was flushed.
 #[test]
 fn a_fifo_that_keeps_nothing_is_refused() {
-    let opened = small(&rig()).strategy(Strategy::Fifo { bytes: 0 }).open();
+    let nothing = Strategy::Fifo {
+        bytes: 0,
+        age: None,
+    };
+    let opened = small(&rig()).strategy(nothing).open();
     assert!(matches!(opened, Err(criba::Error::Invalid(_))));
 }
 

@@ -1,5 +1,8 @@
-//! A long random life under each strategy, against a sorted map.
+//! A long random life under each strategy, against a sorted map. Every version that is installed
+//! checks its invariants, as debug assertions are on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criba::storage::{Memory, Survivors};
@@ -15,7 +18,10 @@ const STRATEGIES: [Strategy; 4] = [
     Strategy::Tiered,
     Strategy::LazyLeveled,
     // Larger than anything here, so that nothing is dropped.
-    Strategy::Fifo { bytes: 1 << 40 },
+    Strategy::Fifo {
+        bytes: 1 << 40,
+        age: None,
+    },
 ];
 
 const FILTERS: [FilterPolicy; 4] = [
@@ -37,6 +43,8 @@ struct Life {
     snapshots: Vec<(Snapshot, Model)>,
     iterators: Vec<(Iter, Model)>,
     queue: (u64, u64),
+    /// Parts beyond the first of merges.
+    cut: u64,
     what: String,
 }
 
@@ -57,6 +65,7 @@ impl Life {
             snapshots: Vec::new(),
             iterators: Vec::new(),
             queue: (0, 0),
+            cut: 0,
             what,
         };
         life.reopen();
@@ -64,6 +73,8 @@ impl Life {
     }
 
     fn reopen(&mut self) {
+        let compactions = self.db.stats().compactions;
+        self.cut += compactions.parts - compactions.merges;
         let kill = self.rng.below(2) == 0;
         if kill {
             self.memory = self.memory.crash(Survivors::Everything);
@@ -108,7 +119,7 @@ impl Life {
     fn key(&mut self) -> Vec<u8> {
         let n = match self.rng.below(3) {
             0 => self.rng.below(40),
-            _ => 1000 + self.rng.below(1500),
+            _ => 1000 + self.rng.below(2500),
         };
         super::key(n)
     }
@@ -216,7 +227,7 @@ impl Life {
         }
     }
 
-    fn live(mut self, steps: u32) {
+    fn live(mut self, steps: u32) -> Life {
         for _ in 0..steps {
             self.step();
         }
@@ -226,25 +237,39 @@ impl Life {
         self.quiet();
         let damaged = |event: &criba::Event| matches!(event.what, criba::EventKind::Failed { .. });
         assert!(!self.db.stats().events.iter().any(damaged), "{}", self.what);
+        self
     }
 }
 
-/// `CRIBA_CAMPAIGN_SECONDS` runs other seeds for so long; the default is a few.
-fn campaign(strategy: Option<Strategy>) {
+/// Runs a life with two seeds, and with others for `CRIBA_CAMPAIGN_SECONDS`, if that is set.
+pub(super) fn campaign_of(mut life: impl FnMut(u64)) {
     let seconds = std::env::var("CRIBA_CAMPAIGN_SECONDS").ok();
     let seconds: u64 = seconds.and_then(|text| text.parse().ok()).unwrap_or(0);
     let started = Instant::now();
     let mut seed = 0;
     while seed < 2 || started.elapsed() < Duration::from_secs(seconds) {
-        for threads in [1, 2] {
+        life(seed);
+        seed += 1;
+    }
+}
+
+fn campaign(strategy: Option<Strategy>) {
+    let cut = Arc::new(AtomicU64::new(0));
+    campaign_of(|seed| {
+        for threads in [1, 3] {
+            let cut = Arc::clone(&cut);
             within(
                 Duration::from_secs(120),
                 format!("{strategy:?}, {threads} threads, seed {seed}"),
-                move || Life::new(strategy, threads, seed).live(8000),
+                move || {
+                    let life = Life::new(strategy, threads, seed).live(8000);
+                    cut.fetch_add(life.cut, Ordering::Relaxed);
+                },
             );
         }
-        seed += 1;
-    }
+    });
+    let merges = !matches!(strategy, Some(Strategy::Fifo { .. }));
+    assert_eq!(cut.load(Ordering::Relaxed) > 0, merges, "{strategy:?}");
 }
 
 #[test]

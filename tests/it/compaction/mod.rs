@@ -2,11 +2,13 @@
 //!
 //! Bugs that were found here are named tests in `bugs.rs` and in `src/compaction/plan/tests.rs`.
 
+mod age;
 mod asked;
 mod bugs;
 mod crash;
 mod filters;
 mod long;
+mod parts;
 mod space;
 mod stalls;
 

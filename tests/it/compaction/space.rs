@@ -146,7 +146,10 @@ fn a_fifo_keeps_the_newest_and_stays_small() {
         const BYTES: u64 = 1 << 20;
         let rig = rig();
         let db = small(&rig)
-            .strategy(Strategy::Fifo { bytes: BYTES })
+            .strategy(Strategy::Fifo {
+                bytes: BYTES,
+                age: None,
+            })
             .open()
             .unwrap();
         let early = db.snapshot();

@@ -185,6 +185,7 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         let file_len = reader.u64("file length");
         let sequence_max = reader.u64("last sequence");
         assert_eq!(reader.u64("filter file"), 0);
+        assert!(reader.u64("written") >= super::stores::WRITTEN_MS);
         reader.u32("level");
         let footer_sum = u32::from_le_bytes(reader.bytes(4, "footer checksum").try_into().unwrap());
         let meta = Meta {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use criba::storage::{AppendFile, LockGuard, Memory, ReadFile, Storage, Survivors};
 use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy};
@@ -42,6 +43,9 @@ pub(super) const KILLED: Store = Store {
 const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
 const HASH_SEED: u64 = 0x1716_1514_1312_1110;
 
+/// What their clock says, in milliseconds since 1970.
+pub(super) const WRITTEN_MS: u64 = 1_700_000_000_000;
+
 /// The two files of a new store with these random numbers, as the document has them.
 pub(super) fn new_store(store_id: u128, hash_seed: u64) -> Files {
     let mut manifest = [&b"cribaman"[..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat();
@@ -68,6 +72,7 @@ pub(super) fn new_store(store_id: u128, hash_seed: u64) -> Files {
 /// A new store whose random numbers are known.
 fn known_store() -> Memory {
     let memory = Memory::new();
+    memory.set_clock(Some(UNIX_EPOCH + Duration::from_millis(WRITTEN_MS)));
     memory.create_dir().unwrap();
     for (name, bytes) in new_store(STORE_ID, HASH_SEED) {
         memory.replace(&name, bytes);

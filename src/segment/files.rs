@@ -1,0 +1,56 @@
+//! How long the files of a segment stay.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::format::manifest::SegmentMeta;
+use crate::storage::Storage;
+
+use super::{file_name, sidecar};
+
+/// The files of a segment, wherever in the tree: its copies share them, and the last takes them
+/// with it if they are not needed any more.
+#[derive(Debug)]
+pub(super) struct Files {
+    storage: Arc<dyn Storage>,
+    id: u64,
+    /// That of [`SegmentMeta`].
+    filter_file: u64,
+    /// Not live any more.
+    obsolete: AtomicBool,
+    /// Another filter file stands for this segment's own by now.
+    filter_obsolete: AtomicBool,
+}
+
+impl Files {
+    pub(super) fn of(storage: &Arc<dyn Storage>, meta: &SegmentMeta) -> Files {
+        Files {
+            storage: Arc::clone(storage),
+            id: meta.id,
+            filter_file: meta.filter_file,
+            obsolete: AtomicBool::new(false),
+            filter_obsolete: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn retire(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    pub(super) fn retire_filter(&self) {
+        self.filter_obsolete.store(true, Ordering::Release);
+    }
+}
+
+/// A file that cannot be removed now is removed by the next `open`.
+impl Drop for Files {
+    fn drop(&mut self) {
+        let obsolete = self.obsolete.load(Ordering::Acquire);
+        if obsolete {
+            drop(self.storage.remove(&file_name(self.id)));
+        }
+        if self.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
+            drop(self.storage.remove(&sidecar::file_name(self.filter_file)));
+        }
+    }
+}
