@@ -6,6 +6,7 @@
 )]
 
 mod basics;
+mod campaign;
 #[cfg(feature = "cli")]
 mod cli;
 mod compaction;
