@@ -77,7 +77,7 @@ pub(crate) struct Hit {
 }
 
 /// What is left to do after the filter.
-enum Next {
+pub(super) enum Next {
     Absent,
     /// Search this block, entering at this group if one is given.
     Block(u32, Option<u32>),
@@ -255,6 +255,14 @@ impl Segment {
         Error::corrupt(&self.path, offset, what)
     }
 
+    /// Damage of the filter, wherever it lies.
+    pub(super) fn corrupt_filter(&self, offset: u64, what: impl Into<String>) -> Error {
+        match self.meta.filter_file {
+            0 => self.corrupt(offset, what),
+            id => Error::corrupt(&self.storage.path_of(&sidecar::file_name(id)), offset, what),
+        }
+    }
+
     /// The newest entry of `key` that is at most `sequence`. The key lies between the first and
     /// the last key of the segment.
     ///
@@ -297,7 +305,7 @@ impl Segment {
     }
 
     /// Asks the filter and holds its answer against the fences.
-    fn ask(
+    pub(super) fn ask(
         &self,
         body: &Body,
         filter: &SegmentFilter,

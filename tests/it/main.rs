@@ -21,3 +21,4 @@ mod reads;
 mod rebuild;
 mod tidy;
 mod traffic;
+mod verify;

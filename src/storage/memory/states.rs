@@ -391,7 +391,7 @@ fn digits(counts: &[usize], mut nth: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{AppendFile as _, Storage as _};
+    use crate::storage::Storage as _;
 
     fn store() -> Memory {
         let memory = Memory::new();

@@ -7,6 +7,7 @@ mod plants;
 mod workload;
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -301,18 +302,18 @@ fn no_crash_loses_what_was_promised() {
         },
         stops_at_wrong: false,
     };
-    let started = std::time::Instant::now();
     let tally = run(LIVES, depth, &|memory| Arc::new(memory));
-    eprintln!("{:?}", started.elapsed());
     let wrong = tally.wrong.into_inner().unwrap();
-    eprintln!(
-        "{} crash points, {} states, {} checked, {} of them in recovery, {} wrong",
+    writeln!(
+        std::io::stderr(),
+        "crashes: {} points, {} states, {} checked, {} of them in recovery, {} wrong",
         tally.crash_points.into_inner(),
         tally.states.into_inner(),
         tally.checked.into_inner(),
         tally.in_recovery.into_inner(),
         wrong.len()
-    );
+    )
+    .unwrap();
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(10)]);
 }
 
