@@ -61,7 +61,7 @@ pub use db::stats::{
     CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,
     RunStats, StallStats, Stats, TornTail,
 };
-pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Snapshot};
+pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Snapshot, Verification};
 pub use error::{Corruption, Error, Result};
 pub use filter::BloomierBits;
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};

@@ -21,6 +21,7 @@ mod snapshot;
 mod stall;
 pub(crate) mod stats;
 mod traffic;
+mod verify;
 mod write;
 
 pub use asked::CompactionJob;
@@ -28,6 +29,7 @@ pub use builder::Builder;
 pub use rebuild::Rebuilt;
 pub use scan::Iter;
 pub use snapshot::Snapshot;
+pub use verify::Verification;
 pub use write::Batch;
 
 use std::fmt;
@@ -350,6 +352,22 @@ impl Db {
     pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation> {
         self.shared().check_open()?;
         self.shared().explain(key.as_ref())
+    }
+
+    /// Reads all segments whole and verifies them: every checksum, the order of entries, that index
+    /// and filter lead to every key, that counts are right, that the segments of a run do not
+    /// overlap and that newer runs hold newer entries. Journals and manifest were verified by
+    /// `open`. The caches are passed by.
+    ///
+    /// `watch` is told now and then how many of how many entries were read. Costs a read for each
+    /// data block and each filter page. Writes and compactions go on meanwhile; what is verified is
+    /// the version of the beginning.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`]. What is wrong on disk is no error here, but among the findings.
+    pub fn verify(&self, watch: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
+        self.shared().verify(watch)
     }
 
     /// Reads one segment whole and verifies all its blocks. The number is that of

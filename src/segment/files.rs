@@ -1,5 +1,6 @@
 //! How long the files of a segment stay.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +32,14 @@ impl Files {
             obsolete: AtomicBool::new(false),
             filter_obsolete: AtomicBool::new(false),
         }
+    }
+
+    /// Where the filter is, for messages.
+    pub(super) fn path_of_filter(&self) -> PathBuf {
+        self.storage.path_of(&match self.filter_file {
+            0 => file_name(self.id),
+            id => sidecar::file_name(id),
+        })
     }
 
     pub(super) fn retire(&self) {

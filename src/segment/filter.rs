@@ -34,6 +34,8 @@ pub(crate) struct SegmentFilter {
     pub(crate) filter: Filter,
     pub(crate) equal_hashes: bool,
     source: PageSource,
+    /// Offset of the first page in the file.
+    start: u64,
     body: Body,
     body_words: u64,
     /// Bytes of pages and header on disk.
@@ -45,8 +47,7 @@ pub(crate) struct SegmentFilter {
 #[derive(Debug)]
 enum Body {
     Pinned(Words),
-    /// Offset of the first page in the file.
-    OnDisk(u64),
+    OnDisk,
 }
 
 /// Words that begin at a multiple of 64 bytes, so that a Bloom line is one cache line.
@@ -118,7 +119,7 @@ impl SegmentFilter {
         }
         let filter = Filter::parse(kind, header, body_words)
             .map_err(|damaged| malformed(&damaged.to_string()))?;
-        let mut body = Body::OnDisk(start);
+        let mut body = Body::OnDisk;
         if pinned {
             let mut words = Words::with_capacity(body_words as usize);
             for page in 0..body_words.div_ceil(PAGE_WORDS as u64) {
@@ -131,11 +132,24 @@ impl SegmentFilter {
             filter,
             equal_hashes,
             source,
+            start,
             body,
             body_words,
             disk_bytes: pages_len(body_words) + header.len() as u64 + TRAILER_BYTES as u64,
             damaged_pages: AtomicU64::new(0),
         })
+    }
+
+    /// The pages that cannot be read or verified now, wherever they were when they were last used:
+    /// their offsets and what is wrong. Reads every page.
+    pub(crate) fn damaged_pages_on_disk(&self) -> Vec<(u64, Malformed)> {
+        let pages = 0..self.body_words.div_ceil(PAGE_WORDS as u64);
+        let check = |page: u64| {
+            let read = self.source.read(self.start, self.body_words, page);
+            let offset = self.start + page * PAGE_BYTES as u64;
+            read.err().map(|what| (offset, what))
+        };
+        pages.filter_map(check).collect()
     }
 
     /// Asks the filter. A page that cannot be read means "maybe": counted, never an error.
@@ -151,7 +165,7 @@ impl SegmentFilter {
         };
         match &self.body {
             Body::Pinned(words) => self.filter.answer(&window, words.get(&window)),
-            Body::OnDisk(start) => match self.fetch(*start, &window, (pages, probe)) {
+            Body::OnDisk => match self.fetch(&window, (pages, probe)) {
                 Ok(answer) => answer,
                 Err(_damaged) => {
                     probe.filter_damaged = true;
@@ -165,7 +179,6 @@ impl SegmentFilter {
     /// Gets the window from the one page it lies in, or from two neighbours.
     fn fetch(
         &self,
-        start: u64,
         window: &Window,
         (pages, probe): (&Cache<FilterPage>, &mut Probe),
     ) -> Result<Answer, Malformed> {
@@ -174,7 +187,7 @@ impl SegmentFilter {
         let mut gathered = [0; WINDOW_WORDS_MAX];
         let mut count = 0;
         for page in words.start / page_words..=(words.end - 1) / page_words {
-            let content = self.page(start, page, (pages, probe))?;
+            let content = self.page(page, (pages, probe))?;
             let from = words.start.max(page * page_words) - page * page_words;
             let to = words.end.min((page + 1) * page_words) - page * page_words;
             let part = content
@@ -196,17 +209,16 @@ impl SegmentFilter {
 
     fn page(
         &self,
-        start: u64,
         page: u64,
         (pages, probe): (&Cache<FilterPage>, &mut Probe),
     ) -> Result<FilterPage, Malformed> {
         probe.filter_pages += 1;
-        let key = (self.source.file_id, start + page * PAGE_BYTES as u64);
+        let key = (self.source.file_id, self.start + page * PAGE_BYTES as u64);
         if let Some(found) = pages.get(key) {
             probe.from_cache += 1;
             return Ok(found);
         }
-        let (words, len) = self.source.read(start, self.body_words, page)?;
+        let (words, len) = self.source.read(self.start, self.body_words, page)?;
         probe.read_bytes += len as u64;
         let found = FilterPage(Arc::from(words));
         pages.insert(key, found.clone());

@@ -17,6 +17,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod verify;
 mod walk;
 mod writer;
 
@@ -26,6 +27,7 @@ pub(crate) use filter::FilterPage;
 pub use inspect::{BlockInfo, Inspection, RegionInfo};
 pub(crate) use reader::{Hit, Probe, Segment};
 pub use stats::{FilterStats, SegmentStats};
+pub(crate) use verify::Verifier;
 pub(crate) use walk::SegmentWalk;
 pub(crate) use writer::{Finished, Writer, WriterOptions};
 

@@ -75,7 +75,7 @@ pub(crate) struct Hit {
 }
 
 /// What is left to do after the filter.
-enum Next {
+pub(super) enum Next {
     Absent,
     /// Search this block, entering at this group if one is given.
     Block(u32, Option<u32>),
@@ -250,6 +250,11 @@ impl Segment {
         Error::corrupt(&self.path, offset, what)
     }
 
+    /// Damage of the filter, wherever it lies.
+    pub(super) fn corrupt_filter(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corrupt(&self.files.path_of_filter(), offset, what)
+    }
+
     /// The newest entry of `key` that is at most `sequence`. The key lies between the first and
     /// the last key of the segment.
     ///
@@ -292,7 +297,7 @@ impl Segment {
     }
 
     /// Asks the filter and holds its answer against the fences.
-    fn ask(
+    pub(super) fn ask(
         &self,
         body: &Body,
         filter: &SegmentFilter,

@@ -4,15 +4,24 @@
 //! names the last [`Storage::sync_dir`] made durable; [`Memory::crash`] makes an image of what a
 //! kill or a power cut leaves. For tests: every read copies, and one mutex guards everything.
 //!
-//! The images are the three plain ones. Sectors that survive in any order, torn writes and syncs
-//! that drop their pages need a history of operations, which is not kept here; it can be recorded
-//! where each mutating call passes, in `State::mutate`.
+//! Those are the three plain images. A [`History`] of all changing calls tells every state that a
+//! disk may legally hold after a power cut: writes torn within a sector's bounds or kept in any
+//! order, names in any order, syncs that dropped their pages.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
+
+mod history;
+mod states;
+
+pub use history::History;
+pub use states::{Bounds, CrashState};
+
+use history::{Operation, Recording};
 
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
 use crate::slice::Slice;
@@ -57,6 +66,8 @@ struct State {
     clock: Clock,
     mutations: u64,
     fault: Option<Fault>,
+    files_made: usize,
+    recording: Option<Recording>,
 }
 
 /// What [`Storage::now`] says.
@@ -66,20 +77,28 @@ enum Clock {
     Set(Option<SystemTime>),
 }
 
-#[derive(Debug, Default)]
-struct File(Mutex<Data>);
+#[derive(Debug)]
+struct File {
+    /// Tells the files of one file system apart, whatever their names.
+    id: usize,
+    data: Mutex<Data>,
+}
 
 #[derive(Debug, Clone, Default)]
 struct Data {
     bytes: Vec<u8>,
     // Invariant: durable_len <= bytes.len().
     durable_len: usize,
+    /// Ranges that a failed sync dropped: readable while the system runs, never on the disk.
+    lost: Vec<Range<usize>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     /// Number of the first mutating call that fails.
     first: u64,
+    /// Number of the last one.
+    last: u64,
     kind: ErrorKind,
 }
 
@@ -96,6 +115,8 @@ impl Memory {
             clock: Clock::System,
             mutations: 0,
             fault: None,
+            files_made: 0,
+            recording: None,
         })
     }
 
@@ -124,9 +145,9 @@ impl Memory {
                 let image = copies.entry(Arc::as_ptr(file)).or_insert_with(|| {
                     let mut data = file.data().clone();
                     if !is_kill {
-                        data.bytes.truncate(data.durable_len);
+                        data.lose_power();
                     }
-                    Arc::new(File(Mutex::new(data)))
+                    Arc::new(File::new(file.id, data))
                 });
                 Arc::clone(image)
             };
@@ -155,20 +176,53 @@ impl Memory {
             clock: state.clock,
             mutations: 0,
             fault: None,
+            files_made: state.files_made,
+            recording: None,
         })
     }
 
     /// Makes the `n`-th mutating call from now on fail (1 is the very next one), and all after
-    /// it, until [`Memory::heal`]. A failing append has written the first half of its bytes.
+    /// it, until [`Memory::heal`]. A failing append has written the first half of its bytes; a
+    /// failing sync has dropped what it should have made durable: it can be read until power is
+    /// lost, and no later sync brings it to the disk.
     ///
     /// Mutating are all calls that change files, names or what is durable; taking the lock is not.
     pub fn fail_after(&self, n: u64, kind: ErrorKind) {
-        let mut state = self.state();
-        let first = state.mutations.saturating_add(n.max(1));
-        state.fault = Some(Fault { first, kind });
+        self.fail(n, u64::MAX, kind);
     }
 
-    /// Ends the failures of [`Memory::fail_after`].
+    /// As [`Memory::fail_after`], but only the `n`-th call fails.
+    pub fn fail_once(&self, n: u64, kind: ErrorKind) {
+        self.fail(n, 1, kind);
+    }
+
+    fn fail(&self, n: u64, calls: u64, kind: ErrorKind) {
+        let mut state = self.state();
+        let first = state.mutations.saturating_add(n.max(1));
+        let last = first.saturating_add(calls - 1);
+        state.fault = Some(Fault { first, last, kind });
+    }
+
+    /// Keeps a history of all mutating calls from now on; an earlier one is forgotten.
+    pub fn record(&self) {
+        let mut state = self.state();
+        state.recording = Some(Recording::begin(&state));
+    }
+
+    /// Calls recorded since [`Memory::record`].
+    #[must_use]
+    pub fn recorded(&self) -> usize {
+        self.state().recording.as_ref().map_or(0, Recording::len)
+    }
+
+    /// The history since [`Memory::record`], or `None` when none is kept.
+    #[must_use]
+    pub fn history(&self) -> Option<History> {
+        let state = self.state();
+        state.recording.as_ref().map(Recording::history)
+    }
+
+    /// Ends the failures of [`Memory::fail_after`] and [`Memory::fail_once`].
     pub fn heal(&self) {
         self.state().fault = None;
     }
@@ -185,16 +239,21 @@ impl Memory {
     }
 
     /// Puts other bytes in a file behind the back of those who have it open, or makes a file; all
-    /// of it is durable at once.
+    /// of it is durable at once. A history that is kept begins anew.
     pub fn replace(&self, name: &str, bytes: impl Into<Vec<u8>>) {
         let mut state = self.state();
         let bytes = bytes.into();
-        let file = Arc::clone(state.names.entry(name.to_owned()).or_default());
+        let file = state.file(name).unwrap_or_else(|_| state.new_file());
         *file.data() = Data {
             durable_len: bytes.len(),
             bytes,
+            lost: Vec::new(),
         };
+        state.names.insert(name.to_owned(), Arc::clone(&file));
         state.durable_names.insert(name.to_owned(), file);
+        if state.recording.is_some() {
+            state.recording = Some(Recording::begin(&state));
+        }
     }
 
     /// All bytes of a file, or `None` when there is no such file.
@@ -219,16 +278,58 @@ impl Shared {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        self.state().mutate()?;
+        let mut state = self.state();
+        let result = state.mutate();
         let mut data = file.data();
+        if result.is_err() {
+            data.lose_unsynced();
+        }
         data.durable_len = data.bytes.len();
-        Ok(())
+        state.record(|| match &result {
+            Ok(()) => Operation::Sync { file: file.id },
+            Err(_) => Operation::FailedSync { file: file.id },
+        });
+        result
     }
 }
 
 impl File {
+    fn new(id: usize, data: Data) -> File {
+        File {
+            id,
+            data: Mutex::new(data),
+        }
+    }
+
     fn data(&self) -> MutexGuard<'_, Data> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Data {
+    /// What a failed sync does: the system forgets that these bytes are not on the disk.
+    fn lose_unsynced(&mut self) {
+        if self.durable_len < self.bytes.len() {
+            self.lost.push(self.durable_len..self.bytes.len());
+        }
+    }
+
+    /// Only what is durable stays; what was lost reads as zeros.
+    fn lose_power(&mut self) {
+        self.bytes.truncate(self.durable_len);
+        // Of a file that ends with what was lost, the disk knows no such length.
+        while self
+            .lost
+            .last()
+            .is_some_and(|lost| lost.end == self.bytes.len())
+        {
+            let start = self.lost.pop().map_or(0, |lost| lost.start);
+            self.bytes.truncate(start);
+        }
+        for lost in std::mem::take(&mut self.lost) {
+            self.bytes[lost].fill(0);
+        }
+        self.durable_len = self.bytes.len();
     }
 }
 
@@ -237,9 +338,23 @@ impl State {
     fn mutate(&mut self) -> io::Result<()> {
         self.mutations += 1;
         match self.fault {
-            Some(fault) if self.mutations >= fault.first => Err(fault.kind.into()),
+            Some(fault) if (fault.first..=fault.last).contains(&self.mutations) => {
+                Err(fault.kind.into())
+            }
             _ => Ok(()),
         }
+    }
+
+    fn record(&mut self, operation: impl FnOnce() -> Operation) {
+        if let Some(recording) = &mut self.recording {
+            recording.push(operation());
+        }
+    }
+
+    fn new_file(&mut self) -> Arc<File> {
+        let id = self.files_made;
+        self.files_made += 1;
+        Arc::new(File::new(id, Data::default()))
     }
 
     fn file(&self, name: &str) -> io::Result<Arc<File>> {
@@ -272,6 +387,7 @@ impl Storage for Memory {
         let mut state = self.state();
         state.mutate()?;
         state.exists = true;
+        state.record(|| Operation::CreateDir);
         Ok(())
     }
 
@@ -294,8 +410,12 @@ impl Storage for Memory {
         if state.names.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        let file = Arc::<File>::default();
+        let file = state.new_file();
         state.names.insert(name.to_owned(), Arc::clone(&file));
+        state.record(|| Operation::Create {
+            name: name.to_owned(),
+            file: Arc::clone(&file),
+        });
         let handle = Handle {
             shared: Arc::clone(&self.shared),
             file,
@@ -310,7 +430,12 @@ impl Storage for Memory {
         state.mutate()?;
         let file = state.file(from)?;
         state.names.remove(from);
-        state.names.insert(to.to_owned(), file);
+        state.names.insert(to.to_owned(), Arc::clone(&file));
+        state.record(|| Operation::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            file: file.id,
+        });
         Ok(())
     }
 
@@ -319,6 +444,9 @@ impl Storage for Memory {
         state.mutate()?;
         state.file(name)?;
         state.names.remove(name);
+        state.record(|| Operation::Remove {
+            name: name.to_owned(),
+        });
         Ok(())
     }
 
@@ -327,6 +455,7 @@ impl Storage for Memory {
         state.check_exists()?;
         state.mutate()?;
         state.durable_names = state.names.clone();
+        state.record(|| Operation::SyncDir);
         Ok(())
     }
 
@@ -341,7 +470,14 @@ impl Storage for Memory {
         if state.locked {
             return Err(ErrorKind::WouldBlock.into());
         }
-        state.names.entry(name.to_owned()).or_default();
+        if !state.names.contains_key(name) {
+            let file = state.new_file();
+            state.names.insert(name.to_owned(), Arc::clone(&file));
+            state.record(|| Operation::Create {
+                name: name.to_owned(),
+                file,
+            });
+        }
         state.locked = true;
         Ok(Box::new(Guard {
             shared: Arc::clone(&self.shared),
@@ -406,13 +542,19 @@ struct Appender {
 
 impl AppendFile for Appender {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let result = self.handle.shared.state().mutate();
+        let mut state = self.handle.shared.state();
+        let result = state.mutate();
         let written = if result.is_ok() {
             bytes
         } else {
             &bytes[..bytes.len() / 2]
         };
-        self.handle.file.data().bytes.extend_from_slice(written);
+        let file = &self.handle.file;
+        file.data().bytes.extend_from_slice(written);
+        state.record(|| Operation::Append {
+            file: file.id,
+            len: written.len(),
+        });
         result
     }
 

@@ -11,7 +11,7 @@ mod memory;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
-pub use memory::{Memory, Survivors};
+pub use memory::{Bounds, CrashState, History, Memory, Survivors};
 
 use std::any::Any;
 use std::fmt;

@@ -6,6 +6,7 @@
 )]
 
 mod basics;
+mod campaign;
 #[cfg(feature = "cli")]
 mod cli;
 mod compaction;
@@ -20,3 +21,4 @@ mod reads;
 mod rebuild;
 mod tidy;
 mod traffic;
+mod verify;

@@ -63,6 +63,10 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Look a key up and show what was asked, read and saved, run by run.
     Explain(ExplainArgs),
+    /// Read all of a store and verify it: checksums, order, index, filters, counts, levels.
+    ///
+    /// Nothing is changed. Exit code 3 when anything is damaged; what it is, is listed.
+    Verify(VerifyArgs),
 }
 
 /// How keys and values on the command line are meant.
@@ -205,6 +209,15 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     pub(crate) blocks: bool,
     /// One JSON object for the segment and, with --blocks, one for each block.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// The directory of the store.
+    pub(crate) store: PathBuf,
+    /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }

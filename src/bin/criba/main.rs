@@ -26,6 +26,7 @@ mod store;
 mod study;
 mod theory;
 mod transfer;
+mod verify;
 mod what_if;
 
 use std::io::{self, Write as _};
@@ -63,6 +64,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Stats(args) => stats::stats(args),
         Command::Inspect(args) => report::inspect(args),
         Command::Explain(args) => report::explain(args),
+        Command::Verify(args) => verify::verify(args),
     }
 }
 

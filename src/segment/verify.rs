@@ -1,0 +1,193 @@
+//! Verifies a segment: every checksum, the order of the entries, and that index and filter find
+//! every key.
+
+use std::sync::Arc;
+
+use crate::cursor::Item;
+use crate::error::{Error, Result};
+use crate::filter::hash_key;
+use crate::key::{self, Kind, Sequence};
+use crate::slice::Slice;
+
+use super::Caches;
+use super::filter::FilterState;
+use super::reader::{Body, Next, Probe, Segment};
+
+/// Walks a segment and yields its entries in order, while everything about them is checked.
+///
+/// Reads every data block once, past the caches, and every filter page once.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    segment: Arc<Segment>,
+    hash_seed: u64,
+    /// Caches that hold nothing.
+    caches: Arc<Caches>,
+    /// The block that comes next.
+    next: u32,
+    /// Entries of the current block, last one first.
+    entries: Vec<(Item, u32)>,
+    last: Option<(Slice, Sequence)>,
+    seen: Seen,
+    pub(crate) findings: Vec<Error>,
+}
+
+/// What was met on the way, to be held against what the segment says of itself.
+#[derive(Debug, Default)]
+struct Seen {
+    entries: u64,
+    keys: u64,
+    tombstones: u64,
+    is_partial: bool,
+}
+
+/// More findings of one segment tell nothing new.
+const FINDINGS_MAX: usize = 100;
+
+impl Verifier {
+    pub(crate) fn new(segment: Arc<Segment>, hash_seed: u64, caches: Arc<Caches>) -> Verifier {
+        let mut verifier = Verifier {
+            segment,
+            hash_seed,
+            caches,
+            next: 0,
+            entries: Vec::new(),
+            last: None,
+            seen: Seen::default(),
+            findings: Vec::new(),
+        };
+        let segment = Arc::clone(&verifier.segment);
+        if let Some(damage) = segment.damage().or_else(|| segment.filter_damage()) {
+            verifier.findings.push(damage.clone());
+        }
+        if let Ok(body) = segment.body()
+            && let FilterState::Ready(filter) = &body.filter
+        {
+            for (offset, what) in filter.damaged_pages_on_disk() {
+                verifier.find(segment.corrupt_filter(offset, what.to_string()));
+            }
+        }
+        verifier
+    }
+
+    fn find(&mut self, finding: Error) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    /// An entry here is newer than one of its key in a newer run.
+    pub(crate) fn find_misplaced(&mut self) {
+        let what = "an entry is newer than another of its key in a newer run";
+        let finding = self.segment.corrupt(0, what);
+        self.find(finding);
+    }
+
+    /// The next entry that can be read; what cannot is among the findings.
+    pub(crate) fn next(&mut self) -> Option<Item> {
+        loop {
+            if let Some((item, ordinal)) = self.entries.pop() {
+                self.check(&item, ordinal);
+                return Some(item);
+            }
+            let segment = Arc::clone(&self.segment);
+            let body = segment.body().ok()?;
+            if self.next >= body.fences.block_count() {
+                self.check_counts(body);
+                return None;
+            }
+            let ordinal = self.next;
+            self.next += 1;
+            match self.load(&segment, body, ordinal) {
+                Ok(entries) => self.entries = entries,
+                Err(error) => {
+                    self.seen.is_partial = true;
+                    self.find(error);
+                }
+            }
+        }
+    }
+
+    fn load(&self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, u32)>> {
+        let block = segment.block(body, ordinal, &self.caches, &mut Probe::default())?;
+        let mut entries = Vec::new();
+        for group in 0..block.shape.group_count() {
+            block
+                .shape
+                .decode_group(&block.payload, group, &mut |key, sequence, kind, value| {
+                    let item = Item {
+                        key: Slice::from(key),
+                        sequence,
+                        kind,
+                        value: block.payload.slice(value.0..value.1),
+                    };
+                    entries.push((item, ordinal));
+                })
+                .map_err(|what| segment.malformed_block(body, ordinal, &what))?;
+        }
+        entries.reverse();
+        Ok(entries)
+    }
+
+    fn check(&mut self, item: &Item, ordinal: u32) {
+        let segment = Arc::clone(&self.segment);
+        let Ok(body) = segment.body() else { return };
+        let is_new_key = self.last.as_ref().is_none_or(|(key, _)| *key != item.key);
+        self.seen.entries += 1;
+        self.seen.keys += u64::from(is_new_key);
+        self.seen.tombstones += u64::from(item.kind == Kind::Tombstone);
+        let offset = body.fences.extent(ordinal).0;
+        let out_of_order = self.last.as_ref().is_some_and(|(key, sequence)| {
+            key::compare((key, *sequence), (&item.key, item.sequence)).is_ge()
+        });
+        if out_of_order || !segment.covers(&item.key) {
+            self.find(segment.corrupt(offset, "an entry is out of order"));
+        }
+        if item.sequence < body.properties.sequence_min {
+            self.find(segment.corrupt(offset, "an entry is older than the segment says"));
+        }
+        if is_new_key {
+            self.check_way_to(&item.key, (&segment, body), ordinal);
+        }
+        self.last = Some((item.key.clone(), item.sequence));
+    }
+
+    /// The fences and the filter must lead to the block of the newest entry of a key.
+    fn check_way_to(&mut self, key: &[u8], (segment, body): (&Segment, &Body), ordinal: u32) {
+        let offset = body.fences.extent(ordinal).0;
+        if body.fences.first_block_of(key) != ordinal {
+            self.find(segment.corrupt(offset, "the index does not lead to a key of this block"));
+        }
+        let FilterState::Ready(filter) = &body.filter else {
+            return;
+        };
+        let asked = (hash_key(self.hash_seed, key), key);
+        let ways = (&*self.caches, &mut Probe::default());
+        let leads_here = match segment.ask(body, filter, asked, ways) {
+            Next::Absent => false,
+            Next::Search => true,
+            // Of keys with equal hashes the filter knows the place of one.
+            Next::Block(block, _) => block == ordinal || filter.equal_hashes,
+        };
+        if !leads_here {
+            let what = format!("the filter does not lead to a key of the block at byte {offset}");
+            self.find(segment.corrupt_filter(0, what));
+        }
+    }
+
+    fn check_counts(&mut self, body: &Body) {
+        if self.seen.is_partial {
+            return;
+        }
+        let said = (
+            body.properties.entries,
+            body.properties.keys,
+            body.properties.tombstones,
+        );
+        let seen = (self.seen.entries, self.seen.keys, self.seen.tombstones);
+        if said != seen {
+            let what = format!("entries, keys and tombstones are {seen:?}, not {said:?}");
+            let finding = self.segment.corrupt(body.footer.properties, what);
+            self.find(finding);
+        }
+    }
+}

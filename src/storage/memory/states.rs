@@ -1,0 +1,538 @@
+//! Every state that a disk may legally hold after a crash, up to a stated bound.
+//!
+//! The rules are those of POSIX with the habits of Linux file systems. What was synced is there.
+//! Of what was appended since, any sectors of 512 bytes may be there, the rest reads as zeros or
+//! is missing from the end. Changes of names since the directory was synced have each happened
+//! or not; a rename is atomic. Pillai et al., "All file systems are not created equal" (2014),
+//! found all of these on disks that people use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::history::{Contents, Extent, Moment};
+use super::{Clock, Data, File, Memory, Names, State};
+
+/// How many of the legal states are made; with all numbers high enough it is all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// States of one file. Beyond, an even choice that always has the shortest and the whole.
+    pub of_file: usize,
+    /// As many changes of names are tried in every combination; of more, those that leave out
+    /// the last, any one, or all but one.
+    pub names_in_any_combination: usize,
+    /// States for each moment and each state of the names. Beyond, each file's states with all
+    /// other files shortest, and with all whole, and then an even choice of the others.
+    pub of_names: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            of_file: 24,
+            names_in_any_combination: 4,
+            of_names: 64,
+        }
+    }
+}
+
+/// What a crash leaves: an image that is made when it is asked for.
+#[derive(Clone, Debug)]
+pub struct CrashState {
+    contents: Arc<Contents>,
+    is_power_loss: bool,
+    exists: bool,
+    boot_id: u128,
+    clock: Clock,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    files: BTreeMap<usize, Remains>,
+}
+
+/// What is left of a file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Remains {
+    len: usize,
+    durable_len: usize,
+    /// Read as zeros.
+    zeros: Vec<Range0>,
+    /// Can be read until power is lost.
+    lost: Vec<Range0>,
+}
+
+/// A range that can be ordered.
+type Range0 = (usize, usize);
+
+const SECTOR: usize = 512;
+
+impl CrashState {
+    /// Whether power was lost, and not just the process killed.
+    #[must_use]
+    pub fn is_power_loss(&self) -> bool {
+        self.is_power_loss
+    }
+
+    /// Equal for states of one history that are the same on the disk.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.is_power_loss, self.exists).hash(&mut hasher);
+        for names in [&self.names, &self.durable_names] {
+            let remains = |id: &usize| self.files.get(id);
+            for (name, id) in names {
+                (name, id, remains(id)).hash(&mut hasher);
+            }
+            names.len().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// The storage as the next process finds it.
+    #[must_use]
+    pub fn image(&self) -> Memory {
+        let file = |(id, remains): (&usize, &Remains)| {
+            let bytes = self.contents.get(id).map_or(&[][..], |bytes| &**bytes);
+            let mut bytes = bytes[..remains.len.min(bytes.len())].to_vec();
+            for (start, end) in &remains.zeros {
+                bytes[*start..*end].fill(0);
+            }
+            let lost = remains.lost.iter().map(|(start, end)| *start..*end);
+            let data = Data {
+                durable_len: remains.durable_len,
+                bytes,
+                lost: lost.collect(),
+            };
+            (*id, Arc::new(File::new(*id, data)))
+        };
+        let files: BTreeMap<usize, Arc<File>> = self.files.iter().map(file).collect();
+        let named = |names: &BTreeMap<String, usize>| -> Names {
+            let known = |(name, id): (&String, &usize)| {
+                let file = files.get(id)?;
+                Some((name.clone(), Arc::clone(file)))
+            };
+            names.iter().filter_map(known).collect()
+        };
+        Memory::with(State {
+            exists: self.exists,
+            names: named(&self.names),
+            durable_names: named(&self.durable_names),
+            locked: false,
+            boot_id: self.boot_id,
+            clock: self.clock,
+            mutations: 0,
+            fault: None,
+            files_made: files.keys().last().map_or(0, |last| last + 1),
+            recording: None,
+        })
+    }
+
+    /// In words: which files are there and what is missing of them.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let kind = if self.is_power_loss {
+            "power loss"
+        } else {
+            "kill"
+        };
+        let file = |(name, id): (&String, &usize)| {
+            let whole = self.contents.get(id).map_or(0, |bytes| bytes.len());
+            let Some(remains) = self.files.get(id) else {
+                return name.clone();
+            };
+            format!(
+                "{name} {} of {whole}, zeros {:?}",
+                remains.len, remains.zeros
+            )
+        };
+        let files: Vec<String> = self.names.iter().map(file).collect();
+        format!("{kind}: {}", files.join("; "))
+    }
+}
+
+pub(super) fn all(
+    contents: &Arc<Contents>,
+    moment: &Moment,
+    next: Option<&Moment>,
+    bounds: &Bounds,
+) -> Vec<CrashState> {
+    let mut states = after_kill(contents, moment, next, bounds);
+    if moment.exists {
+        states.extend(after_power_loss(contents, moment, bounds));
+    }
+    states
+}
+
+/// Everything that was handed to the system, and parts of an append that was under way.
+fn after_kill(
+    contents: &Arc<Contents>,
+    moment: &Moment,
+    next: Option<&Moment>,
+    bounds: &Bounds,
+) -> Vec<CrashState> {
+    let whole = CrashState {
+        contents: Arc::clone(contents),
+        is_power_loss: false,
+        exists: moment.exists,
+        boot_id: moment.boot_id,
+        clock: moment.clock,
+        names: moment.names.clone(),
+        durable_names: moment.durable_names.clone(),
+        files: moment
+            .extents
+            .iter()
+            .map(|(id, extent)| (*id, Remains::of_kill(extent, extent.len)))
+            .collect(),
+    };
+    let mut states = vec![whole.clone()];
+    let grown = next.and_then(|next| {
+        let mut all = next.extents.iter();
+        all.find_map(|(id, after)| {
+            let before = moment.extents.get(id)?;
+            (after.len > before.len).then_some((*id, before, after.len))
+        })
+    });
+    if let Some((id, before, end)) = grown {
+        let middle = before.len.midpoint(end);
+        let ends = [before.len + 1, middle, end - 1];
+        let sectors = sector_starts(before.len..end);
+        let ends: BTreeSet<usize> = ends.into_iter().chain(sectors).collect();
+        let inside = ends
+            .into_iter()
+            .filter(|at| (before.len + 1..end).contains(at));
+        for len in thinned(inside.collect(), bounds.of_file) {
+            let mut state = whole.clone();
+            state.files.insert(id, Remains::of_kill(before, len));
+            states.push(state);
+        }
+    }
+    states
+}
+
+fn after_power_loss(contents: &Arc<Contents>, moment: &Moment, bounds: &Bounds) -> Vec<CrashState> {
+    let mut states = Vec::new();
+    for names in names_left(moment, bounds) {
+        let ids: BTreeSet<usize> = names.values().copied().collect();
+        let choices: Vec<(usize, Vec<Remains>)> = ids
+            .into_iter()
+            .filter_map(|id| {
+                let extent = moment.extents.get(&id)?;
+                Some((id, Remains::of_power_loss(extent, bounds)))
+            })
+            .collect();
+        let counts: Vec<usize> = choices.iter().map(|(_, all)| all.len()).collect();
+        for picks in combinations(&counts, bounds.of_names) {
+            let pick = |((id, all), at): (&(usize, Vec<Remains>), &usize)| (*id, all[*at].clone());
+            states.push(CrashState {
+                contents: Arc::clone(contents),
+                is_power_loss: true,
+                exists: true,
+                boot_id: moment.boot_id + 1,
+                clock: moment.clock,
+                names: names.clone(),
+                durable_names: names.clone(),
+                files: choices.iter().zip(&picks).map(pick).collect(),
+            });
+        }
+    }
+    states
+}
+
+/// The names that may be there, each set of them once.
+fn names_left(moment: &Moment, bounds: &Bounds) -> BTreeSet<BTreeMap<String, usize>> {
+    let count = moment.changes.len();
+    let mut chosen: Vec<Vec<bool>> = Vec::new();
+    if count <= bounds.names_in_any_combination {
+        let bit = |set: usize| (0..count).map(|at| set >> at & 1 == 1).collect();
+        chosen.extend((0..1 << count).map(bit));
+    } else {
+        chosen.extend((0..=count).map(|end| (0..count).map(|at| at < end).collect()));
+        for one in 0..count {
+            chosen.push((0..count).map(|at| at != one).collect());
+            chosen.push((0..count).map(|at| at == one).collect());
+        }
+    }
+    let applied = |chosen: Vec<bool>| {
+        let mut names = moment.durable_names.clone();
+        let happened = moment.changes.iter().zip(chosen);
+        for (change, _) in happened.filter(|(_, is_chosen)| *is_chosen) {
+            change.apply(&mut names);
+        }
+        names
+    };
+    chosen.into_iter().map(applied).collect()
+}
+
+impl Remains {
+    /// The system still runs: all is there up to `len`.
+    fn of_kill(extent: &Extent, len: usize) -> Remains {
+        let lost = extent.lost.iter().map(|range| (range.start, range.end));
+        Remains {
+            len,
+            durable_len: extent.durable_len,
+            zeros: Vec::new(),
+            lost: lost.collect(),
+        }
+    }
+
+    fn on_disk(len: usize, zeros: Vec<Range0>) -> Remains {
+        Remains {
+            len,
+            durable_len: len,
+            zeros,
+            lost: Vec::new(),
+        }
+    }
+
+    /// The shortest first, then the whole.
+    fn of_power_loss(extent: &Extent, bounds: &Bounds) -> Vec<Remains> {
+        let Extent {
+            len,
+            durable_len,
+            appends,
+            lost,
+        } = extent;
+        let lost: Vec<Range0> = lost.iter().map(|range| (range.start, range.end)).collect();
+        let mut shortest = Remains::on_disk(*durable_len, lost.clone());
+        while shortest
+            .zeros
+            .last()
+            .is_some_and(|end| end.1 == shortest.len)
+        {
+            shortest.len = shortest.zeros.pop().map_or(0, |end| end.0);
+            shortest.durable_len = shortest.len;
+        }
+        let with = |more: Range0| -> Vec<Range0> {
+            lost.iter().copied().chain(std::iter::once(more)).collect()
+        };
+        let starts = || sector_starts(*durable_len..*len);
+        let cuts = appends.iter().copied().chain(starts());
+        let cuts: BTreeSet<usize> = cuts.filter(|cut| durable_len < cut && cut < len).collect();
+        let mut others = BTreeSet::new();
+        others.extend(cuts.iter().map(|cut| Remains::on_disk(*cut, lost.clone())));
+        if durable_len < len {
+            others.insert(Remains::on_disk(*durable_len, lost.clone()));
+            others.insert(Remains::on_disk(*len, with((*durable_len, *len))));
+            // A suffix, and a single sector, that was not written.
+            for cut in &cuts {
+                others.insert(Remains::on_disk(*len, with((*cut, *len))));
+            }
+            for start in std::iter::once(*durable_len).chain(starts()) {
+                let end = (start / SECTOR + 1) * SECTOR;
+                others.insert(Remains::on_disk(*len, with((start, end.min(*len)))));
+            }
+        }
+        let mut all = vec![shortest];
+        if !lost.is_empty() {
+            others.insert(Remains::on_disk(*len, Vec::new()));
+        }
+        if durable_len < len || !lost.is_empty() {
+            all.push(Remains::on_disk(*len, lost.clone()));
+        }
+        let others = others.into_iter().filter(|other| !all.contains(other));
+        let others = thinned(others.collect(), bounds.of_file.saturating_sub(all.len()));
+        all.into_iter().chain(others).collect()
+    }
+}
+
+fn sector_starts(range: Range<usize>) -> impl Iterator<Item = usize> {
+    let first = range.start.next_multiple_of(SECTOR);
+    (first..range.end).step_by(SECTOR)
+}
+
+/// At most so many of them, evenly spread.
+fn thinned<T: Clone>(all: Vec<T>, most: usize) -> Vec<T> {
+    if all.len() <= most {
+        return all;
+    }
+    let pick = |n: usize| all[n * all.len() / most].clone();
+    (0..most).map(pick).collect()
+}
+
+/// One choice out of each of so many; all of them, or an even choice of `most`.
+fn combinations(counts: &[usize], most: usize) -> BTreeSet<Vec<usize>> {
+    let total = counts
+        .iter()
+        .try_fold(1_usize, |product, count| product.checked_mul(*count));
+    if let Some(total) = total.filter(|total| *total <= most) {
+        return (0..total).map(|nth| digits(counts, nth)).collect();
+    }
+    // Each file alone, among files that are all shortest, and all whole.
+    let mut all = BTreeSet::new();
+    for others in 0..2 {
+        let around: Vec<usize> = counts.iter().map(|count| others.min(count - 1)).collect();
+        for (file, count) in counts.iter().enumerate() {
+            for choice in 0..*count {
+                let mut picks = around.clone();
+                picks[file] = choice;
+                all.insert(picks);
+            }
+        }
+    }
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in all.len()..most {
+        let mut pick = |count: &usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % *count as u64) as usize
+        };
+        all.insert(counts.iter().map(&mut pick).collect());
+    }
+    all
+}
+
+/// The `nth` of all combinations.
+fn digits(counts: &[usize], mut nth: usize) -> Vec<usize> {
+    let digit = |count: &usize| {
+        let digit = nth % count;
+        nth /= count;
+        digit
+    };
+    counts.iter().map(digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage as _;
+
+    fn store() -> Memory {
+        let memory = Memory::new();
+        memory.create_dir().unwrap();
+        memory.record();
+        memory
+    }
+
+    /// Names with contents, of power losses only.
+    fn left(memory: &Memory, calls: usize) -> BTreeSet<Vec<(String, Vec<u8>)>> {
+        let history = memory.history().unwrap();
+        let states = history.states(calls, &Bounds::default());
+        let after = states.iter().filter(|state| state.is_power_loss());
+        after.map(|state| contents(&state.image())).collect()
+    }
+
+    fn contents(image: &Memory) -> Vec<(String, Vec<u8>)> {
+        let names = image.list().unwrap().into_iter();
+        names
+            .map(|name| {
+                let bytes = image.bytes_of(&name).unwrap();
+                (name, bytes)
+            })
+            .collect()
+    }
+
+    fn one(name: &str, bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+        vec![(name.to_owned(), bytes.to_vec())]
+    }
+
+    #[test]
+    fn what_is_not_synced_may_be_there_in_any_part() {
+        let memory = store();
+        let mut file = memory.create("a").unwrap();
+        file.append(&[1; 10]).unwrap();
+        file.sync().unwrap();
+        assert_eq!(left(&memory, 3), [vec![], one("a", &[1; 10])].into());
+        memory.sync_dir().unwrap();
+        file.append(&[2; 600]).unwrap();
+        let with = |parts: &[(u8, usize)]| {
+            let bytes = parts.iter().flat_map(|(byte, len)| vec![*byte; *len]);
+            one("a", &bytes.collect::<Vec<u8>>())
+        };
+        let expected = [
+            with(&[(1, 10)]),
+            with(&[(1, 10), (2, 502)]),
+            with(&[(1, 10), (2, 600)]),
+            with(&[(1, 10), (0, 600)]),
+            with(&[(1, 10), (0, 502), (2, 98)]),
+            with(&[(1, 10), (2, 502), (0, 98)]),
+        ];
+        assert_eq!(left(&memory, 5), expected.into());
+        file.sync().unwrap();
+        assert_eq!(left(&memory, 6), [with(&[(1, 10), (2, 600)])].into());
+    }
+
+    #[test]
+    fn names_come_in_any_order_and_renames_are_atomic() {
+        let memory = store();
+        for (name, byte) in [("a", 1), ("b", 2)] {
+            let mut file = memory.create(name).unwrap();
+            file.append(&[byte]).unwrap();
+            file.sync().unwrap();
+        }
+        memory.sync_dir().unwrap();
+        memory.rename("a", "b").unwrap();
+        memory.create("c").unwrap();
+        let all = left(&memory, 9);
+        let (before, after) = (
+            vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![2])],
+            one("b", &[1]),
+        );
+        let with_c = |mut names: Vec<(String, Vec<u8>)>| {
+            names.push(("c".to_owned(), vec![]));
+            names
+        };
+        let expected = [
+            before.clone(),
+            after.clone(),
+            with_c(before),
+            with_c(after.clone()),
+        ];
+        assert_eq!(all, expected.into());
+        memory.remove("c").unwrap();
+        memory.sync_dir().unwrap();
+        assert_eq!(left(&memory, 11), [after].into());
+    }
+
+    #[test]
+    fn a_kill_keeps_what_the_system_has_and_tears_what_is_under_way() {
+        let memory = store();
+        let mut file = memory.create("a").unwrap();
+        file.append(b"0123").unwrap();
+        let history = memory.history().unwrap();
+        let killed = |calls: usize| -> BTreeSet<_> {
+            let states = history.states(calls, &Bounds::default());
+            let killed = states.into_iter().filter(|state| !state.is_power_loss());
+            killed.map(|state| contents(&state.image())).collect()
+        };
+        let parts = [
+            one("a", b""),
+            one("a", b"0"),
+            one("a", b"01"),
+            one("a", b"012"),
+        ];
+        assert_eq!(killed(1), parts.into());
+        assert_eq!(killed(2), [one("a", b"0123")].into());
+    }
+
+    #[test]
+    fn a_failed_sync_loses_what_no_later_sync_brings_back() {
+        let memory = store();
+        let mut file = memory.create("a").unwrap();
+        memory.sync_dir().unwrap();
+        file.append(b"lost").unwrap();
+        memory.fail_once(1, std::io::ErrorKind::Other);
+        file.sync().unwrap_err();
+        assert_eq!(memory.bytes_of("a").unwrap(), b"lost");
+        assert_eq!(
+            left(&memory, 4),
+            [one("a", b""), one("a", b"lost"), one("a", b"\0\0\0\0")].into()
+        );
+        file.append(b"kept").unwrap();
+        file.sync().unwrap();
+        let expected = [one("a", b"\0\0\0\0kept"), one("a", b"lostkept")];
+        assert_eq!(left(&memory, 6), expected.into());
+    }
+
+    #[test]
+    fn bounds_are_kept_and_extremes_are_there() {
+        let counts = [50, 50, 50];
+        let chosen = combinations(&counts, 500);
+        assert!((290..=500).contains(&chosen.len()), "{}", chosen.len());
+        for extreme in [[0, 0, 0], [1, 1, 1], [49, 1, 1], [0, 0, 49]] {
+            assert!(chosen.contains(&extreme[..]));
+        }
+        assert_eq!(combinations(&[2, 3], 6).len(), 6);
+        assert_eq!(combinations(&[], 6).len(), 1);
+    }
+}
