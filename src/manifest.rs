@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
 use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
 pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta, Traffic};
-use crate::storage::{AppendFile, ReadCause, Storage};
+use crate::storage::{self, AppendFile, ReadCause, Storage};
 
 /// The file that names the live manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -216,8 +216,7 @@ impl Manifest {
     /// last edit, or renamed `CURRENT`, without a sync. See invariant 1.
     pub(crate) fn make_durable(&self) -> Result<()> {
         let name = file_name(self.header.manifest_id);
-        self.storage
-            .sync_file(&name)
+        storage::rewrite(&*self.storage, &name)
             .map_err(|error| Error::io(self.storage.path_of(&name), error))?;
         self.storage
             .sync_dir()

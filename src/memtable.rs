@@ -507,7 +507,7 @@ mod tests {
         let table = Memtable::new(1 << 24);
         let keys = 60_000_u64;
         for n in 0..keys {
-            let name = format!("{:09}", n * n);
+            let name = format!("{:010}", n * n);
             let kind = if n % 3 == 0 {
                 Kind::Tombstone
             } else {
@@ -527,7 +527,7 @@ mod tests {
             (100, 59_999),
             (59_000, 60_000),
         ] {
-            let key = |n: u64| Slice::from(format!("{:09}", n * n).into_bytes());
+            let key = |n: u64| Slice::from(format!("{:010}", n * n).into_bytes());
             let (found, values) =
                 table.counts_in(&(Bound::Included(key(from)), Bound::Excluded(key(to))));
             let exact = (to - from) as f64;

@@ -16,7 +16,7 @@ use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, FilterResidency, Options};
 use crate::segment::{self, Caches, Segment, sidecar};
-use crate::storage::{Counting, LockGuard, Storage};
+use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
 
 use super::compact::Compacting;
@@ -191,9 +191,13 @@ impl Opener {
         if !self.is_read_only() && !names.dead.is_empty() {
             manifest.make_durable()?;
             for name in names.dead {
-                let removed = self.storage.remove(&name);
-                removed.map_err(|error| Error::io(self.storage.path_of(&name), error))?;
-                report.removed_files.push(name);
+                match self.storage.remove(&name) {
+                    // Of a manifest that was being made durable, it is gone already.
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        return Err(Error::io(self.storage.path_of(&name), error));
+                    }
+                    _ => report.removed_files.push(name),
+                }
             }
         }
         let last = recovered.point.last();
@@ -207,6 +211,7 @@ impl Opener {
             point: recovered.point,
             last_journal: recovered.last.unwrap_or(0),
             recovered: ids,
+            recovered_durable: report.clean,
             unsynced: Vec::new(),
         };
         let view = View {
@@ -392,6 +397,7 @@ impl Names {
                 match name.as_str() {
                     LOCK | CURRENT => {}
                     CURRENT_NEXT => sorted.dead.push(name.clone()),
+                    _ if is_being_rewritten(name, manifest) => sorted.dead.push(name.clone()),
                     _ => sorted.unknown.push(name.clone()),
                 }
                 continue;
@@ -410,4 +416,11 @@ impl Names {
         sorted.journals.sort_unstable();
         sorted
     }
+}
+
+/// Whether this is what a crash has left of a journal or manifest that was made durable.
+fn is_being_rewritten(name: &str, manifest: &Manifest) -> bool {
+    let number = |name: &str| journal::parse_name(name).or_else(|| manifest::parse_name(name));
+    let replaced = name.strip_suffix(storage::NEXT).and_then(number);
+    replaced.is_some_and(|id| manifest.knows_file(id))
 }

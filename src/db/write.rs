@@ -40,8 +40,10 @@ pub(crate) struct Writing {
     pub(crate) point: Point,
     /// The newest journal there is, 0 for none.
     pub(crate) last_journal: u64,
-    /// Journals that were recovered and perhaps never synced.
+    /// Journals that were recovered.
     pub(crate) recovered: Vec<u64>,
+    /// Whether they are known to survive power loss.
+    pub(crate) recovered_durable: bool,
     /// Sealed journals that are not synced yet, oldest first.
     pub(crate) unsynced: Vec<Unsynced>,
 }
@@ -238,7 +240,8 @@ impl Shared {
             return Ok(());
         }
         let mut manifest = lock(&self.manifest);
-        let begun = journal::make_durable(&self.storage, &writing.recovered)
+        let begun = self
+            .make_recovered_durable(writing)
             .and_then(|()| manifest.begin())
             .and_then(|()| manifest.allocate())
             .and_then(|id| self.create_journal(id, writing))
@@ -253,6 +256,15 @@ impl Shared {
         writing.recovered.clear();
         writing.last_journal = journal.id();
         writing.journal = Some(journal);
+        Ok(())
+    }
+
+    /// What an earlier session wrote and did not sync, or could not.
+    fn make_recovered_durable(&self, writing: &mut Writing) -> Result<()> {
+        if !writing.recovered_durable {
+            journal::make_durable(&self.storage, &writing.recovered)?;
+            writing.recovered_durable = true;
+        }
         Ok(())
     }
 
@@ -365,7 +377,7 @@ impl Shared {
         let mut files = std::mem::take(&mut writing.unsynced);
         let last = match &mut writing.journal {
             None => {
-                journal::make_durable(&self.storage, &writing.recovered)
+                self.make_recovered_durable(&mut writing)
                     .map_err(|error| self.poison(error))?;
                 writing.point.last()
             }

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::format::journal::{BadHeader, FileHeader, HEADER_BYTES, Journal, Step, sealed_by};
 use crate::key::Sequence;
 use crate::slice::Slice;
-use crate::storage::{ReadCause, Storage};
+use crate::storage::{self, ReadCause, Storage};
 
 /// What the caller knows about the journals before they are read.
 #[derive(Clone, Debug)]
@@ -111,8 +111,7 @@ pub(crate) fn recover(
 pub(crate) fn make_durable(storage: &Arc<dyn Storage>, ids: &[u64]) -> Result<()> {
     for &id in ids {
         let name = file_name(id);
-        storage
-            .sync_file(&name)
+        storage::rewrite(&**storage, &name)
             .map_err(|error| Error::io(storage.path_of(&name), error))?;
     }
     storage

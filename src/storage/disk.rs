@@ -138,11 +138,6 @@ impl Storage for Disk {
         File::open(&self.path)?.sync_all()
     }
 
-    fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.open_regular(name, OpenOptions::new().read(true))?
-            .sync_all()
-    }
-
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
         let mut options = OpenOptions::new();
         let file = self.open_regular(name, options.write(true).create(true).truncate(false))?;
@@ -330,7 +325,7 @@ mod tests {
             let (_directory, disk) = disk(io);
             write(&disk, "full", b"0123456789");
             write(&disk, "empty", b"");
-            disk.sync_file("full").unwrap();
+            crate::storage::rewrite(&disk, "full").unwrap();
             disk.sync_dir().unwrap();
             let file = disk.open("full").unwrap();
             assert_eq!(file.len(), 10);
@@ -387,7 +382,7 @@ mod tests {
         symlink(disk.path_of("nowhere"), disk.path_of("dangling")).unwrap();
         for name in ["link", "dangling"] {
             assert!(disk.open(name).is_err());
-            assert!(disk.sync_file(name).is_err());
+            assert!(crate::storage::rewrite(&disk, name).is_err());
             assert!(disk.lock(name).is_err());
             assert_eq!(
                 disk.create(name).unwrap_err().kind(),

@@ -103,14 +103,6 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     /// When the device fails; it is then unknown what is durable.
     fn sync_dir(&self) -> io::Result<()>;
 
-    /// Makes every byte of a file survive power loss, whoever appended them: for files that an
-    /// earlier process wrote and may not have synced.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` when there is no such file; otherwise as for [`AppendFile::sync`].
-    fn sync_file(&self, name: &str) -> io::Result<()>;
-
     /// Takes the exclusive lock on the store; it is released when the guard is dropped or the
     /// process ends. Creates the lock file if needed.
     ///
@@ -148,6 +140,35 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     fn fill_random(&self, bytes: &mut [u8]) -> io::Result<()> {
         getrandom::fill(bytes).map_err(io::Error::other)
     }
+}
+
+/// What is appended to the name of a file while another one is written that will replace it.
+pub(crate) const NEXT: &str = ".next";
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Makes every byte of a file survive power loss, whoever wrote it, once the directory is synced.
+///
+/// A sync would not do: after one that has failed, the system may show bytes that it believes to
+/// be on the disk, where they are not, and no later sync brings them there. So the file is
+/// written anew and put in the place of the old one.
+pub(crate) fn rewrite(storage: &dyn Storage, name: &str) -> io::Result<()> {
+    let next = format!("{name}{NEXT}");
+    match storage.remove(&next) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let old = storage.open(name)?;
+    let mut new = storage.create(&next)?;
+    let mut offset = 0;
+    while offset < old.len() {
+        let len = COPY_BYTES.min(old.len() - offset);
+        new.append(&old.read(ReadCause::Open, offset, len as usize)?)?;
+        offset += len;
+    }
+    new.sync()?;
+    storage.rename(&next, name)
 }
 
 /// A file that is read by position.

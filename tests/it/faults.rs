@@ -118,11 +118,6 @@ impl Storage for Rig {
         self.memory.sync_dir()
     }
 
-    fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.call(Call::Sync, name)?;
-        self.memory.sync_file(name)
-    }
-
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
         self.memory.lock(name)
     }

@@ -14,8 +14,6 @@ use criba::storage::{AppendFile, LockGuard, Memory, ReadFile, Storage, SyncFile}
 pub(crate) enum Bug {
     /// Files with this ending, or beginning, are never synced.
     NoSync(&'static str),
-    /// A recovered journal is not synced before what follows is acknowledged.
-    NoSyncOfWhatWasFound,
     /// The directory is never synced.
     NoSyncDir,
     /// The directory is not synced when the last change of names was this.
@@ -46,7 +44,8 @@ pub(crate) const BUGS: [Bug; 14] = [
     Bug::NoSync(".filter"),
     Bug::NoSync("MANIFEST"),
     Bug::NoSync("CURRENT"),
-    Bug::NoSyncOfWhatWasFound,
+    // What was recovered is not made durable before what follows is acknowledged.
+    Bug::NoSync(".journal.next"),
     Bug::NoSyncDir,
     Bug::NoSyncDirAfter(Change::CreateJournal),
     Bug::NoSyncDirAfter(Change::CreateSegment),
@@ -147,13 +146,6 @@ impl Storage for Planted {
             Bug::NoSyncDirAfter(change) if last == Some(change) => Ok(()),
             _ => self.memory.sync_dir(),
         }
-    }
-
-    fn sync_file(&self, name: &str) -> io::Result<()> {
-        if self.bug == Bug::NoSyncOfWhatWasFound || !self.syncs(name) {
-            return Ok(());
-        }
-        self.memory.sync_file(name)
     }
 
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {

@@ -290,10 +290,6 @@ impl Storage for NoSegments {
         self.0.sync_dir()
     }
 
-    fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.0.sync_file(name)
-    }
-
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
         self.0.lock(name)
     }
