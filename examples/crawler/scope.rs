@@ -49,3 +49,103 @@ fn same_domain(seed: &Url, url: &Url) -> bool {
 fn folder(path: &str) -> &str {
     path.rfind('/').map_or("/", |at| &path[..=at])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(scope: Scope, seed: &str, inside: &[&str], outside: &[&str]) {
+        let parse = |text: &str| Url::parse(text).unwrap();
+        let seeds = [parse("http://unrelated.example/"), parse(seed)];
+        for url in inside {
+            assert!(
+                scope.contains(&seeds, &parse(url)),
+                "{scope:?} {seed} {url}"
+            );
+        }
+        for url in outside {
+            assert!(
+                !scope.contains(&seeds, &parse(url)),
+                "{scope:?} {seed} {url}"
+            );
+        }
+    }
+
+    #[test]
+    fn host() {
+        check(
+            Scope::Host,
+            "https://example.org/a/b",
+            &[
+                "https://example.org/",
+                "http://example.org/x",
+                "https://EXAMPLE.org:443/",
+            ],
+            &[
+                "https://www.example.org/",
+                "https://example.org:8443/",
+                "https://example.org.evil/",
+            ],
+        );
+        check(
+            Scope::Host,
+            "http://h:8080/",
+            &["http://h:8080/x"],
+            &["http://h/", "http://h:80/"],
+        );
+    }
+
+    #[test]
+    fn domain() {
+        check(
+            Scope::Domain,
+            "https://www.example.org/a",
+            &[
+                "http://example.org:8080/",
+                "https://a.b.example.org/",
+                "https://www.example.org/",
+            ],
+            &[
+                "https://notexample.org/",
+                "https://example.org.evil/",
+                "https://org/",
+            ],
+        );
+        check(
+            Scope::Domain,
+            "http://127.0.0.1/",
+            &["http://127.0.0.1:1/"],
+            &["http://7.0.0.1/"],
+        );
+    }
+
+    #[test]
+    fn prefix() {
+        check(
+            Scope::Prefix,
+            "https://example.org/docs/index.html?x",
+            &["https://example.org/docs/", "http://example.org/docs/a/b?c"],
+            &[
+                "https://example.org/docs",
+                "https://example.org/",
+                "https://other.org/docs/",
+            ],
+        );
+        check(
+            Scope::Prefix,
+            "https://example.org/docs",
+            &["https://example.org/x"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn any() {
+        check(
+            Scope::Any,
+            "https://example.org/",
+            &["http://elsewhere/"],
+            &[],
+        );
+    }
+}
