@@ -88,6 +88,8 @@ pub(crate) struct SeenCounts {
     pub(crate) verified_on_disk: u64,
     /// Data blocks asked for in vain: the URL was new after all.
     pub(crate) false_positives: u64,
+    /// Of these, made up by `--false-positives`; the blocks they read are not in the counts below.
+    pub(crate) forced: u64,
     /// Data blocks asked for, in cache or not.
     pub(crate) blocks: u64,
     /// Of these, read from the file, not the cache.
