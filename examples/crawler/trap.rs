@@ -145,7 +145,7 @@ mod tests {
                 "/events/2026/12/31",
                 "/calendar/2025-01",
                 "/calendar?month=2027-12",
-                "/calendar/room/4711/12",
+                "/calendar/room/4711/99",
                 "/events/rfc/1234",
                 "/?calendar=1&id=9999",
                 "/?a&b&c&d&e&f&g&h&i&j&k&l",

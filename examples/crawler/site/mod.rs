@@ -1,48 +1,59 @@
 //! A site to crawl, served by the program itself: pages as they are, and what goes wrong with them.
+//!
+//! The site knows where each of its links leads because it wrote them; nothing here reads HTML, joins
+//! addresses or judges traps. So what a crawler should do is told by another way than that by which the
+//! crawler does it.
+
+mod endless;
+mod oddities;
+mod pages;
+mod resource;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use url::Url;
-
+use self::resource::Resource;
+pub(crate) use self::serve::Served;
 use crate::address::Normal;
 use crate::trap::TrapLimits;
 
-/// The years and the product token that [`Site::expected`] counts on.
+/// The product token that the rules of the site, and wishes on its pages, are for.
 pub(crate) const AGENT: &str = "criba";
 
 /// The largest body that a crawl of this site should take; one page is larger.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 
+/// The year in which the calendar of the site is visited.
+const YEAR: u32 = 2026;
+
 /// A site made from a seed: the same seed and size give the same site, byte by byte.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
-    pages: BTreeSet<String>,
+    resources: Arc<BTreeMap<String, Resource>>,
 }
 
 /// What a crawl that starts at `/` does on this site if it makes no mistake. Paths begin with `/`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// Every path that is requested, other than `/robots.txt` and retries, whatever the answer.
+    /// Every path that is requested, other than `/robots.txt`, whatever the answer.
     pub(crate) requested: BTreeSet<String>,
     /// Those of them that answer 200 with HTML.
     pub(crate) pages: BTreeSet<String>,
 }
 
-/// A site that is being served; it ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Served {
-    address: SocketAddr,
-    log: Arc<std::sync::Mutex<BTreeMap<String, u64>>>,
-}
-
 impl Site {
-    /// A site with about so many ordinary pages, and a few hundred odd ones.
-    pub(crate) fn generate(_seed: u64, _pages: usize) -> Self {
+    /// A site with so many ordinary pages, and some hundred odd ones.
+    pub(crate) fn generate(seed: u64, pages: usize) -> Self {
+        let mut resources = BTreeMap::new();
+        let odd = oddities::add(&mut resources);
+        pages::add(&mut resources, seed, pages, &odd);
         Self {
-            pages: BTreeSet::new(),
+            resources: Arc::new(resources),
         }
     }
 
@@ -55,15 +66,28 @@ impl Site {
 
     /// Which traps [`Self::expected`] counts on.
     pub(crate) fn limits() -> TrapLimits {
-        TrapLimits::new(2026)
+        TrapLimits::new(YEAR)
     }
 
-    /// What a correct crawler requests, all of it and nothing else.
+    /// What a correct crawler requests, all of it and nothing else; sitemaps are read, `nofollow` holds.
     pub(crate) fn expected(&self) -> Expected {
-        Expected {
-            pages: self.pages.clone(),
-            ..Expected::default()
+        let mut expected = Expected::default();
+        let mut waiting = vec!["/", "/robots.txt"];
+        let endless = endless::within_limits();
+        waiting.extend(endless.iter().map(String::as_str));
+        while let Some(path) = waiting.pop() {
+            if !expected.requested.insert(path.to_owned()) {
+                continue;
+            }
+            let resource = self.resources.get(path);
+            if resource.map_or_else(|| endless.contains(path), Resource::is_page) {
+                expected.pages.insert(path.to_owned());
+            }
+            let leads_to = resource.into_iter().flat_map(|resource| &resource.leads_to);
+            waiting.extend(leads_to.map(String::as_str));
         }
+        expected.requested.remove("/robots.txt");
+        expected
     }
 
     /// Serves the site on a free port of the loopback interface.
@@ -72,23 +96,12 @@ impl Site {
     ///
     /// When there is no port to be had.
     pub(crate) fn serve(&self) -> io::Result<Served> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        Ok(Served {
-            address: listener.local_addr()?,
-            log: Arc::default(),
-        })
-    }
-}
-
-impl Served {
-    /// Where to begin.
-    pub(crate) fn root(&self) -> Option<Url> {
-        Url::parse(&format!("http://{}/", self.address)).ok()
+        Served::start(self.clone())
     }
 
-    /// How often each path (with its query) was requested so far.
-    pub(crate) fn requests(&self) -> BTreeMap<String, u64> {
-        let log = self.log.lock();
-        log.map(|log| log.clone()).unwrap_or_default()
+    /// What stands at a path; some of it is made up when asked for.
+    fn at(&self, path: &str) -> Option<Resource> {
+        let kept = self.resources.get(path).cloned();
+        kept.or_else(|| endless::page(path))
     }
 }
