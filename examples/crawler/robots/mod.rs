@@ -2,8 +2,8 @@
 //!
 //! Where the standard leaves room: a crawler is meant by a line that begins with its product token
 //! (`criba` by `criba/1.0`), not by a part of it; the length of a rule is counted after normalisation,
-//! runs of `*` as one; `Crawl-delay` is no part of the standard and, like any unknown line, does not end
-//! the user agents of a group.
+//! with its `*` and `$`; `Crawl-delay` is no part of the standard and, like any unknown line, does not
+//! end the user agents of a group.
 
 #[cfg(test)]
 mod tests;
@@ -169,7 +169,7 @@ impl Rule {
         };
         let mut pattern = Vec::with_capacity(path.len());
         for (nth, part) in path.split(|&byte| byte == b'*').enumerate() {
-            if nth > 0 && pattern.last() != Some(&b'*') {
+            if nth > 0 {
                 pattern.push(b'*');
             }
             pattern.extend_from_slice(&normal_path(part));

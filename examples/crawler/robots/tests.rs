@@ -245,6 +245,8 @@ fn the_longest_rule_decides_and_allow_a_tie() {
     check("Allow: /page\nDisallow: /*.ph", "/page.php5", true);
     check("Allow: /$\nDisallow: /", "/", true);
     check("Allow: /$\nDisallow: /", "/page", false);
+    check("Allow: /*$\nDisallow: /a*", "/a", true);
+    check("Allow: /*$\nDisallow: /a**", "/a", false);
     check("Allow: /foo\nDisallow: /%66oo", "/foo", true);
     check("Allow: /\u{30c4}\nDisallow: /*****", "/\u{30c4}", true);
 }
