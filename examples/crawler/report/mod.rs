@@ -11,6 +11,12 @@ use crate::summary::{Point, SeenCounts, Series, Summary};
 /// That of the pages that `criba study` writes: both look the same.
 const STYLE: &str = include_str!("../../../src/bin/criba/style.css");
 
+/// Plots and tables side by side where there is room.
+const LAYOUT: &str = "td { white-space: normal; }\nh2 { font-size: 1.1rem; margin-bottom: .4rem; }\n\
+    figure { margin: 1rem 0 0; }\n.beside { display: grid; gap: 1rem 2.5rem; align-items: start;\n  \
+    grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); }\n.plots { grid-template-columns: \
+    repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); }\n";
+
 /// Points of a line at most: as many as can be seen.
 const POINTS_MAX: usize = 300;
 
@@ -21,8 +27,9 @@ pub(crate) fn html(summary: &Summary, series: &Series) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>Crawl of {seeds}</title>\n\
-         <style>\n{STYLE}td {{ white-space: normal; }}\n</style>\n</head>\n<body>\n<main>\n\
-         <h1>Crawl of {seeds}</h1>\n<p class=\"conclusion\">{conclusion}</p>\n{figures}{tables}\
+         <style>\n{STYLE}{LAYOUT}</style>\n</head>\n<body>\n<main>\n\
+         <h1>Crawl of {seeds}</h1>\n<p class=\"conclusion\">{conclusion}</p>\n\
+         <div class=\"beside plots\">\n{figures}</div>\n<div class=\"beside\">\n{tables}</div>\n\
          <p class=\"foot\">criba {version}, example <code>crawler</code>. Everything is counted, nothing \
          is estimated.</p>\n</main>\n</body>\n</html>\n",
         seeds = Html(&summary.seeds.join(" ")),
@@ -36,12 +43,12 @@ pub(crate) fn html(summary: &Summary, series: &Series) -> String {
 fn conclusion(summary: &Summary) -> String {
     let seen = &summary.seen;
     format!(
-        "{} pages in {:.1} s, {:.0} a second. Of {} links that were looked up, {} led to something new. \
+        "{} pages in {:.1} s, {} a second. Of {} links that were looked up, {} led to something new. \
          {} lookups read a data block from the file, {:.4} for each; without filters they would have \
          asked for {} blocks, with them they asked for {}.",
         grouped(summary.pages),
         summary.took.as_secs_f64(),
-        summary.pages_per_s(),
+        grouped(summary.pages_per_s().round() as u64),
         grouped(seen.checks),
         grouped(seen.new),
         grouped(seen.disk_reads),
@@ -69,6 +76,11 @@ fn figures(points: &[Point]) -> String {
             .map(|point| (point.at.as_secs_f64(), value(point) as f64))
             .collect(),
     };
+    let over_time = |name, measure| Line {
+        class: "second",
+        name,
+        points: stretches(points, measure),
+    };
     [
         figure(
             "Links looked up",
@@ -90,12 +102,12 @@ fn figures(points: &[Point]) -> String {
             ],
         ),
         figure(
+            "New among the links looked up, %",
+            &[over_time("links that led to something new", percent_new)],
+        ),
+        figure(
             "Pages a second",
-            &[Line {
-                class: "second",
-                name: "pages fetched and stored",
-                points: speeds(points),
-            }],
+            &[over_time("pages fetched and stored", pages_per_s)],
         ),
         figure(
             "URLs that wait",
@@ -105,20 +117,31 @@ fn figures(points: &[Point]) -> String {
     .concat()
 }
 
-/// Pages a second in each of at most 60 equal stretches of time, at their middles.
-fn speeds(points: &[Point]) -> Vec<(f64, f64)> {
+/// What was done in each of at most 60 stretches of time, at their middles; `measure` compares the
+/// totals at the start of a stretch with those at its end.
+fn stretches(points: &[Point], measure: fn(&Point, &Point) -> Option<f64>) -> Vec<(f64, f64)> {
     const STRETCHES: usize = 60;
     let every = points.len().div_ceil(STRETCHES).max(1);
     let first = points.first().copied().into_iter();
-    let ends: Vec<Point> = first
-        .chain(points.chunks(every).filter_map(|part| part.last().copied()))
-        .collect();
-    let pairs = ends.windows(2).filter_map(|pair| {
-        let (start, end) = (pair[0].at.as_secs_f64(), pair[1].at.as_secs_f64());
-        let pages = pair[1].pages.saturating_sub(pair[0].pages) as f64;
-        (end > start).then(|| ((start + end) / 2.0, pages / (end - start)))
+    let lasts = points.chunks(every).filter_map(|part| part.last().copied());
+    let ends: Vec<Point> = first.chain(lasts).collect();
+    let values = ends.windows(2).filter_map(|pair| {
+        let middle = (pair[0].at + pair[1].at) / 2;
+        measure(&pair[0], &pair[1]).map(|value| (middle.as_secs_f64(), value))
     });
-    pairs.collect()
+    values.collect()
+}
+
+fn pages_per_s(start: &Point, end: &Point) -> Option<f64> {
+    let seconds = end.at.saturating_sub(start.at).as_secs_f64();
+    let pages = end.pages.saturating_sub(start.pages) as f64;
+    (seconds > 0.0).then(|| pages / seconds)
+}
+
+fn percent_new(start: &Point, end: &Point) -> Option<f64> {
+    let checks = end.seen.checks.saturating_sub(start.seen.checks) as f64;
+    let new = end.seen.new.saturating_sub(start.seen.new) as f64;
+    (checks > 0.0).then(|| 100.0 * new / checks)
 }
 
 fn tables(summary: &Summary) -> String {
@@ -214,13 +237,17 @@ fn table(title: &str, rows: &[(&str, String)]) -> String {
         text
     });
     format!(
-        "<h2>{}</h2>\n<div class=\"wide\"><table>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
+        "<div><h2>{}</h2>\n<div class=\"wide\"><table>\n<tbody>\n{rows}</tbody>\n</table></div></div>\n",
         Html(title)
     )
 }
 
 fn megabytes(bytes: u64) -> String {
-    format!("{:.2}", bytes as f64 / 1e6)
+    format!(
+        "{}.{:02}",
+        grouped(bytes / 1_000_000),
+        bytes % 1_000_000 / 10_000
+    )
 }
 
 /// `1234567` as `1,234,567`.
@@ -276,7 +303,7 @@ mod tests {
         let page = html(&summary, &series(1000));
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
         assert!(!page.contains(['\u{202e}', '\0']));
-        assert_eq!(page.matches("<svg ").count(), 4);
+        assert_eq!(page.matches("<svg ").count(), 5);
         for foreign in ["src=", "href=", "url(", "@import", "NaN", "inf"] {
             assert!(!page.contains(foreign), "{foreign}");
         }
@@ -291,7 +318,7 @@ mod tests {
     #[test]
     fn a_crawl_of_nothing_has_a_page() {
         let page = html(&Summary::default(), &Series::default());
-        assert_eq!(page.matches("<svg ").count(), 4);
+        assert_eq!(page.matches("<svg ").count(), 5);
         assert!(!page.contains("NaN"));
     }
 
@@ -309,11 +336,17 @@ mod tests {
     }
 
     #[test]
-    fn speeds_are_differences() {
-        for (_, speed) in speeds(&series(500).points) {
-            assert!((speed - 500.0).abs() < 1e-6, "{speed}");
-        }
-        assert!(speeds(&[]).is_empty());
+    fn stretches_are_differences() {
+        let points = series(500).points;
+        let check = |measure, expected: f64| {
+            let found = stretches(&points, measure);
+            assert!(found.len() > 40);
+            let is_right = |&(_, value): &(f64, f64)| (value - expected).abs() < 1e-6;
+            assert!(found.iter().all(is_right), "{found:?}");
+        };
+        check(pages_per_s, 500.0);
+        check(percent_new, 6.0);
+        assert!(stretches(&[], pages_per_s).is_empty());
     }
 
     #[test]

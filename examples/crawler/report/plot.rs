@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::escape::Html;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 300.0;
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
@@ -139,6 +139,9 @@ impl Axis {
 
     /// As many digits as tell the steps apart.
     fn label(&self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".into();
+        }
         let (value, unit) = match self.step * f64::from(self.steps) {
             greatest if greatest >= 2e9 => (value / 1e9, " G"),
             greatest if greatest >= 2e6 => (value / 1e6, " M"),
@@ -171,8 +174,8 @@ mod tests {
         check(5.1, "0 2 4 6");
         check(0.03, "0 0.01 0.02 0.03");
         check(12_000.0, "0 5000 10000 15000");
-        check(48_000.0, "0 k 10 k 20 k 30 k 40 k 50 k");
-        check(2_100_000.0, "0 M 0.5 M 1 M 1.5 M 2 M 2.5 M");
+        check(48_000.0, "0 10 k 20 k 30 k 40 k 50 k");
+        check(2_100_000.0, "0 0.5 M 1 M 1.5 M 2 M 2.5 M");
     }
 
     #[test]
