@@ -228,12 +228,13 @@ fn seen(summary: &Summary, seen: &SeenCounts) -> Vec<(&'static str, String)> {
 fn table(title: &str, rows: &[(&str, String)]) -> String {
     let rows = rows.iter().fold(String::new(), |mut text, (name, value)| {
         // Writing to a string cannot fail.
-        let _ = writeln!(
+        writeln!(
             text,
             "<tr><td>{}</td><td>{}</td></tr>",
             Html(name),
             Html(value)
-        );
+        )
+        .unwrap_or_default();
         text
     });
     format!(

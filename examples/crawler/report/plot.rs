@@ -36,12 +36,13 @@ impl Line {
 pub(super) fn figure(title: &str, lines: &[Line]) -> String {
     let keys = lines.iter().fold(String::new(), |mut keys, line| {
         // Writing to a string cannot fail.
-        let _ = writeln!(
+        writeln!(
             keys,
             "<span class=\"key {}\">{}</span>",
             line.class,
             Html(line.name)
-        );
+        )
+        .unwrap_or_default();
         keys
     });
     format!(
@@ -66,7 +67,7 @@ fn svg(title: &str, lines: &[Line]) -> String {
     );
     for value in up.ticks() {
         let y = floor - up.place(value);
-        let _ = writeln!(
+        writeln!(
             svg,
             "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{GRID}\"/>\n\
              <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{NONE}\">{}</text>",
@@ -74,29 +75,32 @@ fn svg(title: &str, lines: &[Line]) -> String {
             LEFT - 8.0,
             y + 4.0,
             up.label(value),
-        );
+        )
+        .unwrap_or_default();
     }
     for value in across.ticks() {
-        let _ = writeln!(
+        writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{NONE}\">{} s</text>",
             LEFT + across.place(value),
             floor + 20.0,
             across.label(value),
-        );
+        )
+        .unwrap_or_default();
     }
     for line in lines {
         let place = |&(x, y): &(f64, f64)| {
             format!("{:.1},{:.1}", LEFT + across.place(x), floor - up.place(y))
         };
         let points: Vec<String> = line.points.iter().map(place).collect();
-        let _ = writeln!(
+        writeln!(
             svg,
             "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\" \
              points=\"{}\"/>",
             line.colour(),
             points.join(" "),
-        );
+        )
+        .unwrap_or_default();
     }
     svg.push_str("</svg>\n");
     svg

@@ -19,7 +19,7 @@ pub(super) fn add(resources: &mut Resources, seed: u64, count: usize, odd: &[Str
     let mut content = String::from("<ul>\n");
     for path in odd {
         // Writing to a string cannot fail.
-        let _ = writeln!(content, "<li><a href=\"{path}\">{path}</a>");
+        writeln!(content, "<li><a href=\"{path}\">{path}</a>").unwrap_or_default();
     }
     content.push_str(
         "</ul>\n<p><a href=\"docs/0/0.html\">All the others</a>, \
@@ -46,11 +46,12 @@ fn page(number: usize, count: usize, random: &mut Random) -> Resource {
     let mut content = random.paragraph(60);
     for &target in &linked {
         let href = spelled(number, target, random);
-        let _ = write!(
+        write!(
             content,
             "<p>See <a href={href}>page {target}</a>.</p>\n{}",
             random.paragraph(8)
-        );
+        )
+        .unwrap_or_default();
     }
     content.push_str("<p><a class=top href=\"#top\">Top</a> <a href='/'>Front</a></p>\n");
     let page = Resource::page(&format!("Page {number}"), &content);
