@@ -30,10 +30,18 @@ impl Archive {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let writer = WarcWriter::new(BufWriter::new(file), &name, software);
         let writer = writer.map_err(Failure::io(format!("cannot write {shown}")))?;
-        Ok(Archive { writer: Mutex::new(writer), path: shown })
+        Ok(Archive {
+            writer: Mutex::new(writer),
+            path: shown,
+        })
     }
 
-    pub(crate) fn add(&self, url: &Url, request: &[u8], response: &Response) -> Result<(), Failure> {
+    pub(crate) fn add(
+        &self,
+        url: &Url,
+        request: &[u8],
+        response: &Response,
+    ) -> Result<(), Failure> {
         let response_head = response.head.for_whole_body(response.wire.len());
         let exchange = Exchange {
             url,
@@ -44,15 +52,23 @@ impl Archive {
             truncated: response.truncated,
         };
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.add(&exchange).map_err(Failure::io(format!("cannot write {}", self.path)))
+        writer
+            .add(&exchange)
+            .map_err(Failure::io(format!("cannot write {}", self.path)))
     }
 
     /// Everything is written when this returns.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let writer = self.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let file = writer.finish().map_err(Failure::io(format!("cannot write {}", self.path)))?;
+        let writer = self
+            .writer
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let file = writer
+            .finish()
+            .map_err(Failure::io(format!("cannot write {}", self.path)))?;
         let file = file.into_inner().map_err(|error| error.into_error());
         let doing = format!("cannot write {}", self.path);
-        file.and_then(|file| file.sync_all()).map_err(Failure::io(doing))
+        file.and_then(|file| file.sync_all())
+            .map_err(Failure::io(doing))
     }
 }

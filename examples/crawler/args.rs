@@ -65,43 +65,100 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value = "20", help_heading = "How fast", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
     /// Bytes of a page at most, before and after decompression
-    #[arg(long, value_name = "BYTES", default_value = "8388608", help_heading = "How fast")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "8388608",
+        help_heading = "How fast"
+    )]
     pub(crate) max_bytes: usize,
     /// Times a page is asked for when the server fails
     #[arg(long, value_name = "N", default_value = "4", help_heading = "How fast", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) attempts: u32,
     /// Milliseconds before the second attempt; doubled with each
-    #[arg(long, value_name = "MS", default_value = "1000", help_heading = "How fast")]
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value = "1000",
+        help_heading = "How fast"
+    )]
     pub(crate) backoff: u64,
     /// Name sent with each request; robots.txt is read for what stands before the first slash
     #[arg(long, value_name = "TEXT", default_value = concat!("criba/", env!("CARGO_PKG_VERSION")), help_heading = "How fast")]
     pub(crate) agent: String,
 
     /// What says whether a URL was seen
-    #[arg(long, value_enum, default_value = "store", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "store",
+        help_heading = "The seen set"
+    )]
     pub(crate) seen: Mode,
     /// Order of its keys: by host, so that filters cover few hosts, or by hash
-    #[arg(long, value_enum, default_value = "host", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "host",
+        help_heading = "The seen set"
+    )]
     pub(crate) partition: Partition,
     /// Filter of the segments: bloomier, bloom:BITS or none
-    #[arg(long, value_name = "FILTER", default_value = "bloomier", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_name = "FILTER",
+        default_value = "bloomier",
+        help_heading = "The seen set"
+    )]
     pub(crate) filter: FilterChoice,
     /// Bits for each URL in the filter of --seen filter-only
-    #[arg(long, value_name = "BITS", default_value = "10", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_name = "BITS",
+        default_value = "10",
+        help_heading = "The seen set"
+    )]
     pub(crate) filter_bits: f64,
     /// Recent URLs held in front of all that; 0 for none
-    #[arg(long, value_name = "N", default_value = "65536", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "65536",
+        help_heading = "The seen set"
+    )]
     pub(crate) front: usize,
     /// Part of the answers "certainly new" that is not believed, 0 to 1: more disk reads, and the same
     /// pages
-    #[arg(long, value_name = "P", default_value = "0", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_name = "P",
+        default_value = "0",
+        help_heading = "The seen set"
+    )]
     pub(crate) false_positives: f64,
     /// Megabytes for the cache of data blocks
-    #[arg(long, value_name = "MB", default_value = "64", help_heading = "The seen set")]
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value = "64",
+        help_heading = "The seen set"
+    )]
     pub(crate) cache: u64,
     /// Megabytes of writes in memory before they become a segment
     #[arg(long, value_name = "MB", default_value = "32", help_heading = "The seen set", value_parser = clap::value_parser!(u64).range(1..=16384))]
     pub(crate) memtable: u64,
+
+    /// No crawl: N links of a made-up web through the seen set, in a new store; prints JSON
+    #[arg(long, value_name = "N", help_heading = "The seen set")]
+    pub(crate) stream: Option<u64>,
+    /// Part of these links that repeat one before, 0 to 1
+    #[arg(
+        long,
+        value_name = "P",
+        default_value = "0.99",
+        help_heading = "The seen set"
+    )]
+    pub(crate) repeats: f64,
 
     /// Print one JSON object instead of the summary
     #[arg(long, help_heading = "Output")]
@@ -120,10 +177,20 @@ pub(crate) struct Args {
     pub(crate) quiet: bool,
 
     /// Ordinary pages of the embedded site
-    #[arg(long, value_name = "N", default_value = "3000", help_heading = "Embedded site")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "3000",
+        help_heading = "Embedded site"
+    )]
     pub(crate) site_pages: usize,
     /// Seed of the embedded site
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Embedded site")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        help_heading = "Embedded site"
+    )]
     pub(crate) site_seed: u64,
 }
 

@@ -45,7 +45,10 @@ impl<'a> Reader<'a> {
                 return Ok(number);
             }
         }
-        Err(Failure::Damaged(format!("a number in a value ({}) is too long", self.of)))
+        Err(Failure::Damaged(format!(
+            "a number in a value ({}) is too long",
+            self.of
+        )))
     }
 
     /// A number that must fit 32 bits.
@@ -62,7 +65,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Failure> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.short())?;
+        let (bytes, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or_else(|| self.short())?;
         self.rest = rest;
         Ok(bytes)
     }
@@ -121,6 +127,10 @@ mod tests {
             assert!(Reader::new("test", &out[..len]).bytes().is_err(), "{len}");
         }
         assert!(Reader::new("test", &[0xff; 12]).number().is_err());
-        assert!(Reader::new("test", &[0xff, 0xff, 0xff, 0xff, 0x7f]).small().is_err());
+        assert!(
+            Reader::new("test", &[0xff, 0xff, 0xff, 0xff, 0x7f])
+                .small()
+                .is_err()
+        );
     }
 }

@@ -90,7 +90,11 @@ impl Core {
             fresh: Vec::new(),
             robots_attempts: BTreeMap::new(),
         };
-        let found = Found { depth: 0, hops: 0, kind: Kind::Page };
+        let found = Found {
+            depth: 0,
+            hops: 0,
+            kind: Kind::Page,
+        };
         let mut batch = core.db.batch();
         core.enter_all(&mut batch, &core.bounds.seeds.clone(), found)?;
         core.commit(batch)?;
@@ -106,8 +110,16 @@ impl Core {
     pub(crate) fn next(&mut self) -> Result<Next, Failure> {
         loop {
             let under_way = self.frontier.in_flight() as u64;
-            if self.bounds.pages.is_some_and(|most| self.counts.pages + under_way >= most) {
-                return Ok(if under_way > 0 { Next::Busy } else { Next::Done });
+            if self
+                .bounds
+                .pages
+                .is_some_and(|most| self.counts.pages + under_way >= most)
+            {
+                return Ok(if under_way > 0 {
+                    Next::Busy
+                } else {
+                    Next::Done
+                });
             }
             let next = self.frontier.next(self.now())?;
             if let Next::Work(work) = &next
@@ -116,7 +128,9 @@ impl Core {
             {
                 let origin = Arc::clone(origin);
                 let Next::Work(work) = next else { continue };
-                let Work::Robots { kept, .. } = *work else { continue };
+                let Work::Robots { kept, .. } = *work else {
+                    continue;
+                };
                 self.learn(&origin, &file, kept)?;
                 continue;
             }
@@ -167,10 +181,23 @@ impl Core {
     }
 
     fn enter_sitemaps(&mut self, robots: &Robots) -> Result<(), Failure> {
-        let urls = robots.sitemaps().iter().filter_map(|text| Url::parse(text).ok());
-        let urls: Vec<Url> = urls.filter(|url| matches!(url.scheme(), "http" | "https")).collect();
+        let urls = robots
+            .sitemaps()
+            .iter()
+            .filter_map(|text| Url::parse(text).ok());
+        let urls: Vec<Url> = urls
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .collect();
         let mut batch = self.db.batch();
-        self.enter_all(&mut batch, &urls, Found { depth: 0, hops: 0, kind: Kind::Sitemap })?;
+        self.enter_all(
+            &mut batch,
+            &urls,
+            Found {
+                depth: 0,
+                hops: 0,
+                kind: Kind::Sitemap,
+            },
+        )?;
         self.commit(batch)
     }
 
@@ -200,7 +227,8 @@ impl Core {
                 self.frontier.pause(&job.origin, at);
             }
         }
-        self.frontier.finished(&job.origin, job.entry.depth, job.kept);
+        self.frontier
+            .finished(&job.origin, job.entry.depth, job.kept);
         Ok(())
     }
 
@@ -243,12 +271,26 @@ impl Core {
         }
         let (depth, hops) = (job.entry.depth, job.entry.hops);
         let found = match record.state {
-            State::Redirect => Found { depth, hops: hops + 1, kind: Kind::Page },
-            _ => Found { depth: depth + 1, hops: 0, kind: Kind::Page },
+            State::Redirect => Found {
+                depth,
+                hops: hops + 1,
+                kind: Kind::Page,
+            },
+            _ => Found {
+                depth: depth + 1,
+                hops: 0,
+                kind: Kind::Page,
+            },
         };
         record.links = self.enter_all(batch, &links.pages, found)?;
-        let found = Found { depth, hops: hops + 1, kind: Kind::Sitemap };
-        record.links.extend(self.enter_all(batch, &links.sitemaps, found)?);
+        let found = Found {
+            depth,
+            hops: hops + 1,
+            kind: Kind::Sitemap,
+        };
+        record
+            .links
+            .extend(self.enter_all(batch, &links.sitemaps, found)?);
         record.links.sort_unstable();
         batch.put(keys::page(id), record.encode());
         Ok(())
@@ -275,13 +317,18 @@ impl Core {
 
     fn unchanged(&mut self, job: &Job, batch: &mut Batch) -> Result<(), Failure> {
         self.counts.fetches += 1;
-        self.counts.pages += 1;
         self.counts.not_modified += 1;
         let key = keys::page(job.place.id);
         let Some(value) = self.db.get(&key)? else {
-            return Err(Failure::Damaged("a page that was fetched has no record".into()));
+            return Err(Failure::Damaged(
+                "a page that was fetched has no record".into(),
+            ));
         };
-        let record = Record { fetched_at: self.now(), ..Record::decode(&value)? };
+        let record = Record {
+            fetched_at: self.now(),
+            ..Record::decode(&value)?
+        };
+        self.counts.pages += u64::from(record.state == State::Fetched);
         batch.put(key, record.encode());
         Ok(())
     }
@@ -307,9 +354,20 @@ impl Core {
         }
         self.counts.retries += 1;
         let backoff = self.bounds.backoff * (1 << (attempts - 1).min(10));
-        let wait = pause.unwrap_or_default().max(backoff).min(PAUSE_MAX);
-        let place = Place { due: now + wait.as_millis() as u64, id: job.place.id };
-        let entry = Entry { attempts, ..job.entry.clone() };
+        // At least a moment: an entry that is due now could stand behind the frontier's cursor.
+        let least = Duration::from_millis(1);
+        let wait = pause
+            .unwrap_or_default()
+            .max(backoff)
+            .clamp(least, PAUSE_MAX);
+        let place = Place {
+            due: now + wait.as_millis() as u64,
+            id: job.place.id,
+        };
+        let entry = Entry {
+            attempts,
+            ..job.entry.clone()
+        };
         batch.put(keys::waiting(&job.origin, place), entry.encode());
         self.totals.waiting += 1;
         Ok(Some((place, entry, Instant::now() + wait, pause.is_some())))
@@ -336,7 +394,12 @@ impl Core {
         Ok(ids)
     }
 
-    fn enter(&mut self, batch: &mut Batch, url: &Url, found: Found) -> Result<Option<u64>, Failure> {
+    fn enter(
+        &mut self,
+        batch: &mut Batch,
+        url: &Url,
+        found: Found,
+    ) -> Result<Option<u64>, Failure> {
         if let Some(id) = self.seen.find_recent(url.as_str()) {
             return Ok(Some(id));
         }
@@ -352,7 +415,10 @@ impl Core {
         self.totals.urls += 1;
         self.totals.waiting += 1;
         self.totals.latest = self.now();
-        let place = Place { due: self.totals.latest, id };
+        let place = Place {
+            due: self.totals.latest,
+            id,
+        };
         let entry = Entry {
             url: url.as_str().to_owned(),
             depth: found.depth,
@@ -414,7 +480,10 @@ impl Core {
 
     /// All counts of this run.
     pub(crate) fn summary(&self) -> Summary {
-        let left_out = self.left_out.iter().map(|(&reason, &count)| (reason.to_owned(), count));
+        let left_out = self
+            .left_out
+            .iter()
+            .map(|(&reason, &count)| (reason.to_owned(), count));
         Summary {
             waiting: self.totals.waiting,
             urls_discovered: self.totals.urls,

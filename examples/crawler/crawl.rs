@@ -50,8 +50,18 @@ const POINTS_MAX: usize = 1000;
 
 impl Crawl {
     pub(crate) fn new(core: Core, fetching: Fetching, archive: Option<Archive>) -> Crawl {
-        let state = State { core, idle: 0, running: 0, failure: None };
-        Crawl { core: Mutex::new(state), work: Condvar::new(), fetching, archive }
+        let state = State {
+            core,
+            idle: 0,
+            running: 0,
+            failure: None,
+        };
+        Crawl {
+            core: Mutex::new(state),
+            work: Condvar::new(),
+            fetching,
+            archive,
+        }
     }
 
     /// Crawls to the end. `watch` is called now and then with where it stands.
@@ -69,7 +79,10 @@ impl Crawl {
             self.watch(began, &mut series, &mut watch);
         });
         let took = began.elapsed();
-        let mut state = self.core.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .core
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = state.failure.take() {
             return Err(failure);
         }
@@ -77,7 +90,13 @@ impl Crawl {
         if let Some(archive) = self.archive {
             archive.finish()?;
         }
-        Ok((Summary { took, ..state.core.summary() }, series))
+        Ok((
+            Summary {
+                took,
+                ..state.core.summary()
+            },
+            series,
+        ))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -109,7 +128,10 @@ impl Crawl {
 
     /// The life of one thread.
     fn work(&self) {
-        let mut fetcher = Fetcher { crawl: self, request: Vec::new() };
+        let mut fetcher = Fetcher {
+            crawl: self,
+            request: Vec::new(),
+        };
         let mut state = self.lock();
         let result = loop {
             match self.take(state) {
@@ -166,7 +188,9 @@ impl<'a> Fetcher<'a> {
     /// Does the work, commits the result, and leaves the lock to whoever takes the next.
     fn finish(&mut self, work: Work) -> Result<MutexGuard<'a, State>, Failure> {
         let crawl = self.crawl;
-        let Fetching { tls, ask, limits, .. } = &crawl.fetching;
+        let Fetching {
+            tls, ask, limits, ..
+        } = &crawl.fetching;
         let state = match work {
             Work::Robots { origin, mut kept } => {
                 let answer = rules::fetch(tls, ask, *limits, &origin, &mut kept);
@@ -194,7 +218,13 @@ impl<'a> Fetcher<'a> {
         if !job.allowed {
             return Ok((Outcome::Disallowed, 0));
         }
-        let Fetching { tls, ask, limits, reading, .. } = &self.crawl.fetching;
+        let Fetching {
+            tls,
+            ask,
+            limits,
+            reading,
+            ..
+        } = &self.crawl.fetching;
         let mut conditional = Conditional::default();
         if job.entry.again {
             let head = self.crawl.lock().core.head_before(job.place.id)?;

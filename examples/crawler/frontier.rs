@@ -72,7 +72,10 @@ struct Origin {
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Fetch robots.txt of this origin.
-    Robots { origin: Arc<str>, kept: Option<Connection> },
+    Robots {
+        origin: Arc<str>,
+        kept: Option<Connection>,
+    },
     /// Fetch this.
     Fetch(Job),
 }
@@ -113,6 +116,8 @@ pub(crate) struct Frontier {
     /// the one above it has ended, so that a URL is found at its least depth.
     levels: Option<BTreeMap<u32, u64>>,
     blocked: Vec<Arc<str>>,
+    /// All that is left is blocked by something beyond the window: the next one may be of any depth.
+    any_depth: bool,
 }
 
 impl Frontier {
@@ -127,6 +132,7 @@ impl Frontier {
             held: 0,
             levels: by_level.then(BTreeMap::new),
             blocked: Vec::new(),
+            any_depth: false,
         };
         if let Some(levels) = &mut frontier.levels {
             for entry in db.prefix(keys::FRONTIER) {
@@ -155,18 +161,20 @@ impl Frontier {
         if !self.origins.contains_key(name) && self.origins.len() >= IDLE_MAX {
             self.forget_idle();
         }
-        self.origins.entry(Arc::clone(name)).or_insert_with(|| Origin {
-            name: Arc::clone(name),
-            ready: VecDeque::new(),
-            cursor: None,
-            // What an earlier origin of this name has left, if anything.
-            more: None,
-            rules: Rules::Unknown,
-            next_at: Instant::now(),
-            in_flight: 0,
-            scheduled: None,
-            kept: Vec::new(),
-        })
+        self.origins
+            .entry(Arc::clone(name))
+            .or_insert_with(|| Origin {
+                name: Arc::clone(name),
+                ready: VecDeque::new(),
+                cursor: None,
+                // What an earlier origin of this name has left, if anything.
+                more: None,
+                rules: Rules::Unknown,
+                next_at: Instant::now(),
+                in_flight: 0,
+                scheduled: None,
+                kept: Vec::new(),
+            })
     }
 
     /// Forgets origins that have nothing to do and may be asked again at once.
@@ -233,6 +241,11 @@ impl Frontier {
                 Some(Reverse((at, _))) if *at > now => return Ok(Next::Wait(*at)),
                 Some(_) => {}
                 None if self.in_flight > 0 => return Ok(Next::Busy),
+                None if !self.blocked.is_empty() => {
+                    self.any_depth = true;
+                    self.plan_blocked();
+                    continue;
+                }
                 None => return Ok(Next::Done),
             }
             let Some(Reverse((at, name))) = self.schedule.pop() else {
@@ -249,9 +262,14 @@ impl Frontier {
         }
     }
 
-    fn take(&mut self, name: &Arc<str>, now: Instant, now_ms: u64) -> Result<Option<Work>, Failure> {
+    fn take(
+        &mut self,
+        name: &Arc<str>,
+        now: Instant,
+        now_ms: u64,
+    ) -> Result<Option<Work>, Failure> {
         let pace = self.pace;
-        let least = self.levels.as_ref().and_then(|levels| levels.keys().next().copied());
+        let least = self.least_depth();
         let db = self.db.clone();
         let Some(origin) = self.origins.get_mut(name) else {
             return Ok(None);
@@ -263,22 +281,31 @@ impl Frontier {
                 origin.rules = Rules::Asked;
                 origin.in_flight += 1;
                 self.in_flight += 1;
-                let work = Work::Robots { origin: Arc::clone(name), kept: origin.kept.pop() };
+                let work = Work::Robots {
+                    origin: Arc::clone(name),
+                    kept: origin.kept.pop(),
+                };
                 return Ok(Some(work));
             }
         };
-        if origin.ready.is_empty() {
+        let fits = |entry: &Entry| least.is_none_or(|least| entry.depth <= least);
+        if !origin.ready.front().is_some_and(|(_, entry)| fits(entry)) {
             origin.refill(&db, now, now_ms)?;
         }
-        let Some((_, entry)) = origin.ready.front() else {
+        if origin.ready.is_empty() {
             self.plan(name, now);
             return Ok(None);
-        };
-        if least.is_some_and(|least| entry.depth > least) {
-            self.blocked.push(Arc::clone(name));
-            return Ok(None);
         }
-        let Some((place, entry)) = origin.ready.pop_front() else {
+        let fitting = origin.ready.iter().position(|(_, entry)| fits(entry));
+        let Some((place, entry)) = fitting.and_then(|at| origin.ready.remove(at)) else {
+            match origin.more.filter(|more| *more > now) {
+                // A retry of that depth, perhaps.
+                Some(more) => {
+                    origin.scheduled = Some(more);
+                    self.schedule.push(Reverse((more, Arc::clone(name))));
+                }
+                None => self.blocked.push(Arc::clone(name)),
+            }
             return Ok(None);
         };
         let url = Url::parse(&entry.url)
@@ -294,7 +321,28 @@ impl Frontier {
         let kept = origin.kept.pop();
         let origin = Arc::clone(name);
         self.plan(name, now);
-        Ok(Some(Work::Fetch(Job { origin, place, entry, url, allowed, kept })))
+        Ok(Some(Work::Fetch(Job {
+            origin,
+            place,
+            entry,
+            url,
+            allowed,
+            kept,
+        })))
+    }
+
+    /// The depth that entries may have now; `None` for any.
+    fn least_depth(&mut self) -> Option<u32> {
+        if std::mem::take(&mut self.any_depth) {
+            return None;
+        }
+        self.levels.as_ref()?.keys().next().copied()
+    }
+
+    fn plan_blocked(&mut self) {
+        for blocked in std::mem::take(&mut self.blocked) {
+            self.plan(&blocked, Instant::now());
+        }
     }
 
     /// An entry that was under way is finished: its batch is committed.
@@ -307,9 +355,7 @@ impl Frontier {
                     levels.remove(&depth);
                 }
             }
-            for blocked in std::mem::take(&mut self.blocked) {
-                self.plan(&blocked, Instant::now());
-            }
+            self.plan_blocked();
         }
         self.plan(name, Instant::now());
     }
@@ -327,7 +373,12 @@ impl Frontier {
     }
 
     /// robots.txt of an origin has come, or will not come (`None`): then its URLs wait for another run.
-    pub(crate) fn learned(&mut self, name: &Arc<str>, robots: Option<Robots>, kept: Option<Connection>) {
+    pub(crate) fn learned(
+        &mut self,
+        name: &Arc<str>,
+        robots: Option<Robots>,
+        kept: Option<Connection>,
+    ) {
         self.give_back(name, kept);
         self.held += usize::from(robots.is_none());
         let (now, delay) = (Instant::now(), self.pace.delay);
@@ -380,7 +431,13 @@ impl Origin {
             Some(Place { due, id }) => keys::waiting(&self.name, Place { due, id: id + 1 }),
             None => keys::queue(&self.name),
         };
-        let until = keys::waiting(&self.name, Place { due: u64::MAX, id: u64::MAX });
+        let until = keys::waiting(
+            &self.name,
+            Place {
+                due: u64::MAX,
+                id: u64::MAX,
+            },
+        );
         self.more = None;
         for entry in db.range(from..until) {
             let (key, value) = entry?;

@@ -62,6 +62,7 @@ pub(crate) const FORMAT: &[u8] = b"mformat";
 pub(crate) const TOTALS: &[u8] = b"mtotals";
 
 /// The URL in a key of the seen set.
+#[cfg(test)]
 pub(crate) fn url_of_seen(partition: Partition, key: &[u8]) -> Option<&[u8]> {
     let skipped = if partition == Partition::None { 9 } else { 1 };
     key.get(skipped..)
@@ -73,7 +74,9 @@ fn number(key: &mut Vec<u8>, number: u64) {
 }
 
 fn read_number(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    bytes
+        .iter()
+        .fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 /// `scheme://host:port`, as it stands in a normalised URL.
@@ -151,7 +154,10 @@ mod tests {
             key("http://a.b", 2, 5),
         ];
         assert!(sorted.is_sorted());
-        let place = Place { due: 1 << 40, id: 0 };
+        let place = Place {
+            due: 1 << 40,
+            id: 0,
+        };
         assert_eq!(read_waiting(&sorted[1]), Some(("http://a", place)));
         assert!(!sorted[2].starts_with(&queue("http://a")));
     }

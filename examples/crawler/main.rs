@@ -40,7 +40,10 @@ mod simhash;
 mod site;
 mod sitemap;
 mod store;
+mod stream;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod trap;
 mod warc;
 
@@ -66,6 +69,15 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<Exit, Failure> {
+    if let Some(links) = args.stream {
+        let report = Plan::of(args)?.stream(links)?;
+        println!("{}", report.json());
+        return Ok(if report.wrong == 0 {
+            Exit::Done
+        } else {
+            Exit::Wrong
+        });
+    }
     if args.urls.is_empty() {
         let (summary, series, compared) = embedded::run(args.clone())?;
         show(&args, &summary, &series)?;
@@ -79,14 +91,22 @@ fn run(args: Args) -> Result<Exit, Failure> {
     let (summary, series) = Plan::of(args.clone())?.run()?;
     show(&args, &summary, &series)?;
     let nothing = summary.pages == 0 && summary.failed > 0;
-    Ok(if nothing || summary.hosts_held > 0 { Exit::Incomplete } else { Exit::Done })
+    Ok(if nothing || summary.hosts_held > 0 {
+        Exit::Incomplete
+    } else {
+        Exit::Done
+    })
 }
 
 fn show(args: &Args, summary: &Summary, series: &Series) -> Result<(), Failure> {
     if let Some(path) = &args.html {
         setup::write_file(path, report::html(summary, series).as_bytes())?;
     }
-    let text = if args.json { format!("{}\n", print::json(summary)) } else { print::text(summary) };
+    let text = if args.json {
+        format!("{}\n", print::json(summary))
+    } else {
+        print::text(summary)
+    };
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -74,11 +74,16 @@ mod tests {
             random ^= random >> 7;
             random ^= random << 17;
             hashes.push(random);
-            let flips = (0..random % 6).fold(0, |flips, bit| flips | 1 << (random >> (6 * bit) & 63));
+            let flips =
+                (0..random % 6).fold(0, |flips, bit| flips | 1 << (random >> (6 * bit) & 63));
             hashes.push(random ^ flips);
         }
         let close = |&one: &u64| {
-            hashes.iter().filter(|&&other| (one ^ other).count_ones() <= 3).count() > 1
+            hashes
+                .iter()
+                .filter(|&&other| (one ^ other).count_ones() <= 3)
+                .count()
+                > 1
         };
         let expected = hashes.iter().filter(|one| close(one)).count() as u64;
         assert!(expected > 100 && expected < 600, "{expected}");

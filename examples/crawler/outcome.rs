@@ -63,7 +63,11 @@ impl Reading {
         let response = match answer {
             Ok(response) => response,
             Err(trouble) => {
-                return Outcome::Trouble { why: trouble.to_string(), status: 0, pause: None };
+                return Outcome::Trouble {
+                    why: trouble.to_string(),
+                    status: 0,
+                    pause: None,
+                };
             }
         };
         let status = response.head.status;
@@ -87,23 +91,46 @@ impl Reading {
     fn redirect(&self, job: &Job, response: &Response, now: u64) -> Outcome {
         let location = response.head.location.as_deref();
         let target = location.and_then(|location| self.normal.join(&job.url, location));
-        let state = if target.is_some() { State::Redirect } else { State::Refused };
+        let state = if target.is_some() {
+            State::Redirect
+        } else {
+            State::Refused
+        };
         let found = Vec::from_iter(target);
         let links = match job.entry.kind {
-            Kind::Page => Links { pages: found, ..Links::default() },
-            Kind::Sitemap => Links { sitemaps: found, ..Links::default() },
+            Kind::Page => Links {
+                pages: found,
+                ..Links::default()
+            },
+            Kind::Sitemap => Links {
+                sitemaps: found,
+                ..Links::default()
+            },
         };
-        Outcome::Done { record: Box::new(record(state, job, response, now)), links }
+        Outcome::Done {
+            record: Box::new(record(state, job, response, now)),
+            links,
+        }
     }
 
     fn sitemap(&self, job: &Job, response: &Response, now: u64) -> Outcome {
         // One that cannot be read names no pages; the crawl does not depend on it.
         let map = sitemap::read(response.body()).unwrap_or_default();
         let join = |hrefs: Vec<String>| {
-            hrefs.iter().filter_map(|href| self.normal.join(&job.url, href)).collect()
+            hrefs
+                .iter()
+                .filter_map(|href| self.normal.join(&job.url, href))
+                .collect()
         };
-        let links = Links { pages: join(map.pages), sitemaps: join(map.maps), nofollow: 0 };
-        Outcome::Done { record: Box::new(record(State::Sitemap, job, response, now)), links }
+        let links = Links {
+            pages: join(map.pages),
+            sitemaps: join(map.maps),
+            nofollow: 0,
+        };
+        Outcome::Done {
+            record: Box::new(record(State::Sitemap, job, response, now)),
+            links,
+        }
     }
 
     fn page(&self, job: &Job, response: &Response, now: u64) -> Outcome {
@@ -112,8 +139,13 @@ impl Reading {
         let mut links = Links::default();
         if is_html(content_type) {
             let robots_tag = response.head.robots_tag.as_deref();
-            let page =
-                page::read(response.body(), content_type, &job.url, robots_tag, &self.normal);
+            let page = page::read(
+                response.body(),
+                content_type,
+                &job.url,
+                robots_tag,
+                &self.normal,
+            );
             record.simhash = page.simhash;
             record.noindex = page.noindex;
             record.not_canonical = page.canonical.is_some_and(|url| url != job.url);
@@ -128,7 +160,10 @@ impl Reading {
                 }
             }
         }
-        Outcome::Done { record: Box::new(record), links }
+        Outcome::Done {
+            record: Box::new(record),
+            links,
+        }
     }
 }
 
@@ -138,7 +173,8 @@ fn is_html(content_type: Option<&str>) -> bool {
         return true;
     };
     let essence = content_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("application/xhtml+xml")
+    essence.eq_ignore_ascii_case("text/html")
+        || essence.eq_ignore_ascii_case("application/xhtml+xml")
 }
 
 fn record(state: State, job: &Job, response: &Response, now: u64) -> Record {
@@ -154,7 +190,9 @@ fn record(state: State, job: &Job, response: &Response, now: u64) -> Record {
 
 fn shortened(mut title: String) -> String {
     if title.len() > TITLE_KEPT_MAX {
-        let end = (0..=TITLE_KEPT_MAX).rev().find(|&end| title.is_char_boundary(end));
+        let end = (0..=TITLE_KEPT_MAX)
+            .rev()
+            .find(|&end| title.is_char_boundary(end));
         title.truncate(end.unwrap_or_default());
     }
     title

@@ -15,9 +15,20 @@ pub(crate) fn text(summary: &Summary) -> String {
         // Writing to memory cannot fail.
         writeln!(out, "{name:<14} {text}").unwrap_or_default();
     };
-    let seeds: Vec<String> = summary.seeds.iter().map(|seed| Plain(seed).to_string()).collect();
+    let seeds: Vec<String> = summary
+        .seeds
+        .iter()
+        .map(|seed| Plain(seed).to_string())
+        .collect();
     line("crawled", seeds.join(" "));
-    line("took", format!("{:.2?}, {} pages/s", summary.took, grouped(summary.pages_per_s() as u64)));
+    line(
+        "took",
+        format!(
+            "{:.2?}, {} pages/s",
+            summary.took,
+            grouped(summary.pages_per_s() as u64)
+        ),
+    );
     line(
         "pages",
         format!(
@@ -57,7 +68,10 @@ pub(crate) fn text(summary: &Summary) -> String {
     );
     seen(summary, &mut line);
     let filters = bytes(summary.filter_bytes);
-    line("store", format!("{}, filters {filters}", bytes(summary.store_bytes)));
+    line(
+        "store",
+        format!("{}, filters {filters}", bytes(summary.store_bytes)),
+    );
     if let Some(peak) = summary.peak_rss_bytes {
         line("memory", format!("{} at most", bytes(peak)));
     }
@@ -65,7 +79,13 @@ pub(crate) fn text(summary: &Summary) -> String {
     line("fetched twice", grouped(summary.fetched_twice));
     line("missed", missed);
     if summary.lost_to_filter > 0 {
-        line("lost", format!("{} new URLs taken for seen by the filter", grouped(summary.lost_to_filter)));
+        line(
+            "lost",
+            format!(
+                "{} new URLs taken for seen by the filter",
+                grouped(summary.lost_to_filter)
+            ),
+        );
     }
     if summary.hosts_held > 0 {
         line(
@@ -128,8 +148,11 @@ pub(crate) fn json(summary: &Summary) -> Value {
 }
 
 fn json_crawl(summary: &Summary) -> Value {
-    let left_out: Map<String, Value> =
-        summary.left_out.iter().map(|(reason, count)| (reason.clone(), json!(count))).collect();
+    let left_out: Map<String, Value> = summary
+        .left_out
+        .iter()
+        .map(|(reason, count)| (reason.clone(), json!(count)))
+        .collect();
     json!({
         "seeds": summary.seeds,
         "took_s": summary.took.as_secs_f64(),

@@ -21,10 +21,16 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(quiet: bool) -> Progress {
         let bar = (!quiet).then(ProgressBar::no_length);
-        if let (Some(bar), Ok(style)) = (&bar, ProgressStyle::with_template("{spinner} {wide_msg}")) {
+        if let (Some(bar), Ok(style)) = (&bar, ProgressStyle::with_template("{spinner} {wide_msg}"))
+        {
             bar.set_style(style);
         }
-        Progress { bar, shown: Instant::now(), before: Point::default(), speed: 0.0 }
+        Progress {
+            bar,
+            shown: Instant::now(),
+            before: Point::default(),
+            speed: 0.0,
+        }
     }
 
     /// Where the crawl stands now.

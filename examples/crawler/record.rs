@@ -29,7 +29,12 @@ impl Entry {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.url.len() + 6);
         let flags = self.kind as u64 | u64::from(self.again) << 1;
-        for number in [flags, self.depth.into(), self.hops.into(), self.attempts.into()] {
+        for number in [
+            flags,
+            self.depth.into(),
+            self.hops.into(),
+            self.attempts.into(),
+        ] {
             put_number(&mut out, number);
         }
         out.extend_from_slice(self.url.as_bytes());
@@ -45,7 +50,11 @@ impl Entry {
             depth,
             hops,
             attempts,
-            kind: if flags & 1 == 0 { Kind::Page } else { Kind::Sitemap },
+            kind: if flags & 1 == 0 {
+                Kind::Page
+            } else {
+                Kind::Sitemap
+            },
             again: flags & 2 != 0,
         })
     }
@@ -131,7 +140,12 @@ impl Record {
         let flags = u64::from(self.noindex)
             | u64::from(self.not_canonical) << 1
             | u64::from(self.truncated) << 2;
-        for number in [flags, self.depth.into(), self.status.into(), self.fetched_at] {
+        for number in [
+            flags,
+            self.depth.into(),
+            self.status.into(),
+            self.fetched_at,
+        ] {
             put_number(&mut out, number);
         }
         out.extend_from_slice(&self.content_hash.to_le_bytes());
@@ -159,8 +173,14 @@ impl Record {
         let (hash, simhash) = (reader.take(16)?, reader.take(8)?);
         let mut record = Record {
             status,
-            content_hash: hash.iter().rev().fold(0, |hash, &byte| hash << 8 | u128::from(byte)),
-            simhash: simhash.iter().rev().fold(0, |hash, &byte| hash << 8 | u64::from(byte)),
+            content_hash: hash
+                .iter()
+                .rev()
+                .fold(0, |hash, &byte| hash << 8 | u128::from(byte)),
+            simhash: simhash
+                .iter()
+                .rev()
+                .fold(0, |hash, &byte| hash << 8 | u64::from(byte)),
             noindex: flags & 1 != 0,
             not_canonical: flags & 2 != 0,
             truncated: flags & 4 != 0,
@@ -234,7 +254,11 @@ mod tests {
         };
         let bytes = record.encode();
         assert_eq!(Record::decode(&bytes).unwrap(), record);
-        let totals = Totals { urls: 1 << 40, waiting: 3, latest: 9 };
+        let totals = Totals {
+            urls: 1 << 40,
+            waiting: 3,
+            latest: 9,
+        };
         assert_eq!(Totals::decode(&totals.encode()).unwrap(), totals);
         assert!(Record::decode(&bytes[..20]).is_err());
         assert!(Record::decode(b"\xff").is_err());

@@ -67,7 +67,11 @@ impl RobotsFile {
         }
         let has_body = reader.take(1)? == [1];
         let body = reader.rest().to_vec();
-        Ok(Some(if has_body { RobotsFile::Body(body) } else { RobotsFile::Unavailable }))
+        Ok(Some(if has_body {
+            RobotsFile::Body(body)
+        } else {
+            RobotsFile::Unavailable
+        }))
     }
 }
 
@@ -79,7 +83,10 @@ pub(crate) fn fetch(
     origin: &Arc<str>,
     kept: &mut Option<Connection>,
 ) -> Answer {
-    let limits = Limits { body_bytes: BODY_BYTES_MAX, ..limits };
+    let limits = Limits {
+        body_bytes: BODY_BYTES_MAX,
+        ..limits
+    };
     let Ok(mut url) = Url::parse(&format!("{origin}/robots.txt")) else {
         return Answer::Unreachable;
     };

@@ -18,6 +18,7 @@ use crate::outcome::Reading;
 use crate::progress::Progress;
 use crate::seen;
 use crate::store::{Settings, Store};
+use crate::stream;
 use crate::summary::{Series, Summary};
 use crate::trap::TrapLimits;
 
@@ -32,7 +33,9 @@ pub(crate) struct Plan {
 impl Plan {
     /// A crawl of what the command line names.
     pub(crate) fn of(args: Args) -> Result<Plan, Failure> {
-        let normal = Normal { strip_tracking: !args.keep_tracking };
+        let normal = Normal {
+            strip_tracking: !args.keep_tracking,
+        };
         let seed = |text: &String| {
             let url = normal.parse(text);
             url.map_err(|what| Failure::Usage(format!("{}: {what}", crate::escape::Plain(text))))
@@ -40,7 +43,12 @@ impl Plan {
         let seeds = args.urls.iter().map(seed).collect::<Result<_, _>>()?;
         let store = args.store.clone().unwrap_or_else(|| "crawl-data".into());
         let year = 1970 + now_ms() / 1000 / 31_556_952;
-        Ok(Plan { args, store, seeds, traps: TrapLimits::new(year as u32) })
+        Ok(Plan {
+            args,
+            store,
+            seeds,
+            traps: TrapLimits::new(year as u32),
+        })
     }
 
     fn pace(&self) -> Pace {
@@ -56,8 +64,14 @@ impl Plan {
         let args = &self.args;
         let tls = Tls::new().map_err(|error| Failure::Usage(format!("TLS: {error}")))?;
         let silence = Duration::from_secs(args.timeout);
-        let workers = if args.fast { self.pace().connections } else { 32 };
-        let normal = Normal { strip_tracking: !args.keep_tracking };
+        let workers = if args.fast {
+            self.pace().connections
+        } else {
+            32
+        };
+        let normal = Normal {
+            strip_tracking: !args.keep_tracking,
+        };
         if args.agent.is_empty() || !args.agent.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
             let what = "--agent takes printable ASCII, like `name/1.0 (+https://example.org/bot)`";
             return Err(Failure::Usage(what.into()));
@@ -65,9 +79,19 @@ impl Plan {
         Ok(Fetching {
             tls,
             // Archives keep bodies as they came; uncompressed ones can be read by everyone.
-            ask: Ask { agent: args.agent.clone(), gzip: args.warc.is_none() },
-            limits: Limits { silence, whole: 6 * silence, body_bytes: args.max_bytes },
-            reading: Reading { normal, follow_all: args.follow_nofollow },
+            ask: Ask {
+                agent: args.agent.clone(),
+                gzip: args.warc.is_none(),
+            },
+            limits: Limits {
+                silence,
+                whole: 6 * silence,
+                body_bytes: args.max_bytes,
+            },
+            reading: Reading {
+                normal,
+                follow_all: args.follow_nofollow,
+            },
             workers: args.workers.map_or(workers, usize::from),
         })
     }
@@ -91,7 +115,9 @@ impl Plan {
     fn seen(&self) -> Result<seen::Choice, Failure> {
         let args = &self.args;
         if !(0.0..=1.0).contains(&args.false_positives) {
-            return Err(Failure::Usage("--false-positives is a probability, 0 to 1".into()));
+            return Err(Failure::Usage(
+                "--false-positives is a probability, 0 to 1".into(),
+            ));
         }
         Ok(seen::Choice {
             mode: args.seen,
@@ -102,14 +128,31 @@ impl Plan {
         })
     }
 
-    fn open_store(&self) -> Result<Store, Failure> {
-        let settings = Settings {
+    fn settings(&self) -> Settings {
+        Settings {
             partition: self.args.partition,
             filter: self.args.filter,
             cache_bytes: self.args.cache << 20,
             memtable_bytes: self.args.memtable << 20,
-        };
-        let mut store = Store::open(&self.store, settings)?;
+        }
+    }
+
+    /// Sends a stream of links through the seen set instead of crawling.
+    pub(crate) fn stream(&self, links: u64) -> Result<stream::Report, Failure> {
+        if !(0.0..=1.0).contains(&self.args.repeats) {
+            return Err(Failure::Usage("--repeats is a part, 0 to 1".into()));
+        }
+        let store = Store::open(&self.store, self.settings())?;
+        if store.totals.urls > 0 {
+            let what = "--stream needs a new store: choose another directory with --store";
+            return Err(Failure::Usage(what.into()));
+        }
+        let repeats = self.args.repeats;
+        stream::Stream { links, repeats }.run(store, self.seen()?)
+    }
+
+    fn open_store(&self) -> Result<Store, Failure> {
+        let mut store = Store::open(&self.store, self.settings())?;
         if self.args.recrawl {
             if store.totals.waiting > 0 {
                 return Err(Failure::Usage(format!(
@@ -128,14 +171,20 @@ impl Plan {
         let store = self.open_store()?;
         let db = store.db.clone();
         let software = format!("criba crawler/{}", env!("CARGO_PKG_VERSION"));
-        let archive = self.args.warc.as_deref().map(|path| Archive::create(path, &software));
+        let archive = self
+            .args
+            .warc
+            .as_deref()
+            .map(|path| Archive::create(path, &software));
         let core = Core::open(store, seen, self.bounds(), self.pace())?;
         let mut progress = Progress::new(self.args.quiet);
         let crawl = Crawl::new(core, fetching, archive.transpose()?);
         let (summary, series) = crawl.run(|point, hosts| progress.show(point, hosts))?;
         drop(progress);
         let stats = db.stats();
-        let filters = stats.segments().filter_map(|segment| segment.filter.as_ref());
+        let filters = stats
+            .segments()
+            .filter_map(|segment| segment.filter.as_ref());
         let summary = Summary {
             seeds: self.seeds.iter().map(|seed| seed.to_string()).collect(),
             seen_mode: self.args.seen.name().into(),
@@ -164,7 +213,9 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// The largest resident set of this process so far, where the system tells.
 fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kilobytes << 10)
 }

@@ -6,7 +6,7 @@ use criba::{BloomierBits, Compression, Db, FilterPolicy};
 
 use crate::failure::Failure;
 use crate::keys::{self, Partition};
-use crate::record::{Entry, Kind, Record, Totals};
+use crate::record::{Entry, Kind, Record, State, Totals};
 
 /// Layout and version of the keys and values; the partition follows.
 const FORMAT: &str = "crawler 1 ";
@@ -25,7 +25,9 @@ impl std::str::FromStr for FilterChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<FilterChoice, String> {
-        let bits = text.strip_prefix("bloom:").and_then(|bits| bits.parse().ok());
+        let bits = text
+            .strip_prefix("bloom:")
+            .and_then(|bits| bits.parse().ok());
         match (text, bits) {
             ("bloomier", _) => Ok(FilterChoice::Bloomier),
             ("none", _) => Ok(FilterChoice::None),
@@ -85,8 +87,14 @@ impl Store {
             None if db.iter().next().is_some() => return Err(not_ours(path, "something else")),
             None => db.put(keys::FORMAT, &format)?,
         }
-        let totals = db.get(keys::TOTALS)?.map(|value| Totals::decode(&value)).transpose()?;
-        Ok(Store { db, totals: totals.unwrap_or_default() })
+        let totals = db
+            .get(keys::TOTALS)?
+            .map(|value| Totals::decode(&value))
+            .transpose()?;
+        Ok(Store {
+            db,
+            totals: totals.unwrap_or_default(),
+        })
     }
 
     /// Puts all fetched pages into the frontier again, and returns how many. Killed half-way, the
@@ -105,7 +113,10 @@ impl Store {
                 depth: record.depth,
                 hops: 0,
                 attempts: 0,
-                kind: Kind::Page,
+                kind: match record.state {
+                    State::Sitemap => Kind::Sitemap,
+                    _ => Kind::Page,
+                },
                 again: true,
             };
             let place = keys::Place { due: now, id };

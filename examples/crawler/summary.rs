@@ -108,7 +108,11 @@ impl SeenCounts {
 impl Summary {
     pub(crate) fn pages_per_s(&self) -> f64 {
         let seconds = self.took.as_secs_f64();
-        if seconds > 0.0 { self.pages as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 {
+            self.pages as f64 / seconds
+        } else {
+            0.0
+        }
     }
 }
 
@@ -129,5 +133,9 @@ pub(crate) struct Point {
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }

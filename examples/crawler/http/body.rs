@@ -23,7 +23,12 @@ pub(super) fn read(
     most: usize,
     deadline: Instant,
 ) -> Result<Raw, Trouble> {
-    let mut source = Source { connection, most, deadline, bytes: Vec::new() };
+    let mut source = Source {
+        connection,
+        most,
+        deadline,
+        bytes: Vec::new(),
+    };
     let complete = match head.framing {
         Framing::Length(len) => source.length(len)?,
         Framing::Chunked => source.chunks()?,
@@ -40,7 +45,11 @@ pub(super) fn read(
         }
     };
     let limited = source.bytes.len() >= most && !complete;
-    Ok(Raw { bytes: source.bytes, complete, truncated: limited })
+    Ok(Raw {
+        bytes: source.bytes,
+        complete,
+        truncated: limited,
+    })
 }
 
 struct Source<'a> {
@@ -52,7 +61,11 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn check_time(&self) -> Result<(), Trouble> {
-        if Instant::now() > self.deadline { Err(Trouble::TooSlow) } else { Ok(()) }
+        if Instant::now() > self.deadline {
+            Err(Trouble::TooSlow)
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes `len` bytes, or as many as there is room for; whether all of them.
@@ -70,7 +83,8 @@ impl Source<'_> {
             // A length is a promise of the server: memory follows what has really come.
             self.bytes.resize(end.min(have + STEP_BYTES), 0);
             let result = self.connection.read(&mut self.bytes[have..]);
-            self.bytes.truncate(have + result.as_ref().copied().unwrap_or_default());
+            self.bytes
+                .truncate(have + result.as_ref().copied().unwrap_or_default());
             if result? == 0 {
                 return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into()));
             }
@@ -99,7 +113,8 @@ impl Source<'_> {
             let digits = std::str::from_utf8(digits).ok()?.trim();
             u64::from_str_radix(digits, 16).ok()
         })?;
-        size.flatten().ok_or(Trouble::Protocol("the size of a chunk is nonsense"))
+        size.flatten()
+            .ok_or(Trouble::Protocol("the size of a chunk is nonsense"))
     }
 
     fn trailers(&mut self) -> Result<bool, Trouble> {
@@ -142,15 +157,19 @@ pub(super) fn decode(
     let limit = most as u64 + 1;
     let mut out = Vec::new();
     let result = match head.content_coding.as_deref() {
-        Some("gzip" | "x-gzip") => {
-            flate2::read::MultiGzDecoder::new(wire).take(limit).read_to_end(&mut out)
-        }
-        Some("deflate") => flate2::read::ZlibDecoder::new(wire).take(limit).read_to_end(&mut out),
+        Some("gzip" | "x-gzip") => flate2::read::MultiGzDecoder::new(wire)
+            .take(limit)
+            .read_to_end(&mut out),
+        Some("deflate") => flate2::read::ZlibDecoder::new(wire)
+            .take(limit)
+            .read_to_end(&mut out),
         _ => return Ok((None, false)),
     };
     // What was cut by our own limit ends early; what came before is good.
     if result.is_err() && out.is_empty() && !wire.is_empty() {
-        return Err(Trouble::Protocol("the body is not compressed as its head says"));
+        return Err(Trouble::Protocol(
+            "the body is not compressed as its head says",
+        ));
     }
     let cut = out.len() > most;
     out.truncate(most);

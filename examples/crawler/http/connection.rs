@@ -18,13 +18,17 @@ pub(crate) struct Tls {
 impl Tls {
     /// Trusts the authorities that browsers trust.
     pub(crate) fn new() -> Result<Tls, rustls::Error> {
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        let roots = RootCertStore {
+            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+        };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ok(Tls { config: Arc::new(config) })
+        Ok(Tls {
+            config: Arc::new(config),
+        })
     }
 }
 
@@ -68,10 +72,17 @@ impl Connection {
         stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
         let stream = if url.scheme() == "https" {
-            let name = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+            let name = url
+                .host_str()
+                .unwrap_or_default()
+                .trim_matches(['[', ']'])
+                .to_owned();
             let name = ServerName::try_from(name).map_err(io::Error::other)?;
             let client = ClientConnection::new(Arc::clone(&tls.config), name);
-            Stream::Encrypted(Box::new(StreamOwned::new(client.map_err(io::Error::other)?, stream)))
+            Stream::Encrypted(Box::new(StreamOwned::new(
+                client.map_err(io::Error::other)?,
+                stream,
+            )))
         } else {
             Stream::Plain(stream)
         };
@@ -155,14 +166,16 @@ fn connect(url: &Url, silence: Duration) -> io::Result<TcpStream> {
     let port = url.port_or_known_default().unwrap_or(80);
     let mut refused = None;
     let mut attempt = |address: &std::net::SocketAddr| {
-        TcpStream::connect_timeout(address, silence).map_err(|error| refused = Some(error)).ok()
+        TcpStream::connect_timeout(address, silence)
+            .map_err(|error| refused = Some(error))
+            .ok()
     };
     let stream = match url.host() {
         Some(Host::Ipv4(ip)) => attempt(&(ip, port).into()),
         Some(Host::Ipv6(ip)) => attempt(&(ip, port).into()),
-        Some(Host::Domain(name)) => {
-            (name, port).to_socket_addrs()?.find_map(|address| attempt(&address))
-        }
+        Some(Host::Domain(name)) => (name, port)
+            .to_socket_addrs()?
+            .find_map(|address| attempt(&address)),
         None => None,
     };
     stream.ok_or_else(|| refused.unwrap_or_else(|| io::ErrorKind::NotFound.into()))

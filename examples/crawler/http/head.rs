@@ -46,7 +46,9 @@ pub(super) fn read(connection: &mut Connection, deadline: Instant) -> Result<Hea
                     connection.consume(len);
                     match head {
                         Some(head) => return head,
-                        None if code == 101 => return Err(Trouble::Protocol("it wants to upgrade")),
+                        None if code == 101 => {
+                            return Err(Trouble::Protocol("it wants to upgrade"));
+                        }
                         None => continue,
                     }
                 }
@@ -128,8 +130,13 @@ impl Head {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut parsed = httparse::Response::new(&mut headers);
         parsed.parse(raw).ok()?;
-        let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(found.value).ok().map(|value| value.trim().to_owned())
+        let found = parsed
+            .headers
+            .iter()
+            .find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(found.value)
+            .ok()
+            .map(|value| value.trim().to_owned())
     }
 
     /// The head for a body that stands whole behind it: transfer coding out, length in.

@@ -95,7 +95,10 @@ pub(crate) fn exchange(
     if let Some(connection) = kept.take() {
         match once(connection, request, limits, deadline, kept) {
             // The server closed it while it was idle: that says nothing about the page.
-            Err(Lost { before_answer: true, .. }) => {}
+            Err(Lost {
+                before_answer: true,
+                ..
+            }) => {}
             result => return result.map_err(|lost| lost.trouble),
         }
     }
@@ -125,7 +128,10 @@ fn once(
         before_answer: connection.is_fresh() && is_end(&trouble),
         trouble,
     })?;
-    let late = |trouble| Lost { trouble, before_answer: false };
+    let late = |trouble| Lost {
+        trouble,
+        before_answer: false,
+    };
     let raw = body::read(&mut connection, &head, limits.body_bytes, deadline).map_err(late)?;
     if raw.complete && head.keeps_alive {
         *kept = Some(connection);

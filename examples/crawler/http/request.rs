@@ -32,8 +32,12 @@ impl Ask {
             // Writing to memory cannot fail.
             out.write_fmt(text).unwrap_or_default();
         };
-        line(format_args!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\n"));
-        line(format_args!("Accept: text/html,application/xhtml+xml,*/*;q=0.5\r\n"));
+        line(format_args!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\n"
+        ));
+        line(format_args!(
+            "Accept: text/html,application/xhtml+xml,*/*;q=0.5\r\n"
+        ));
         if self.gzip {
             line(format_args!("Accept-Encoding: gzip\r\n"));
         } else {
@@ -55,9 +59,15 @@ mod tests {
 
     #[test]
     fn a_request_as_it_goes_over_the_wire() {
-        let ask = Ask { agent: "criba/0".into(), gzip: true };
+        let ask = Ask {
+            agent: "criba/0".into(),
+            gzip: true,
+        };
         let url = Url::parse("http://h:81/a%20b?c=d").unwrap();
-        let conditional = Conditional { etag: Some("\"x\"".into()), last_modified: None };
+        let conditional = Conditional {
+            etag: Some("\"x\"".into()),
+            last_modified: None,
+        };
         let mut out = Vec::new();
         ask.write(&url, &conditional, &mut out);
         let expected = "GET /a%20b?c=d HTTP/1.1\r\nHost: h:81\r\nUser-Agent: criba/0\r\n\

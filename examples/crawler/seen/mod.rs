@@ -164,7 +164,10 @@ fn read_id(value: &[u8]) -> Result<u64, Failure> {
 }
 
 /// Calls with each URL that the store knows, for structures that live in memory.
-fn for_each(db: &Db, mut learn: impl FnMut(&[u8], u64) -> Result<(), Failure>) -> Result<(), Failure> {
+fn for_each(
+    db: &Db,
+    mut learn: impl FnMut(&[u8], u64) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     for entry in db.prefix(crate::keys::SEEN) {
         let (key, value) = entry?;
         learn(&key, read_id(&value)?)?;

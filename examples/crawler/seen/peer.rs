@@ -29,7 +29,10 @@ impl InSled {
         let config = sled::Config::new().path(directory.path().join("sled"));
         // The same memory as the store's cache of blocks.
         let tree = config.cache_capacity(64 << 20).open()?;
-        let mut peer = InSled { tree, _directory: directory };
+        let mut peer = InSled {
+            tree,
+            _directory: directory,
+        };
         for_each(db, |key, id| peer.learn(key, id))?;
         Ok(peer)
     }

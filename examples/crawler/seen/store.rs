@@ -19,7 +19,11 @@ pub(super) struct InStore {
 
 impl InStore {
     pub(super) fn new(db: Db, doubt: f64) -> InStore {
-        InStore { db, doubt, random: 0x9e37_79b9_7f4a_7c15 }
+        InStore {
+            db,
+            doubt,
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
     }
 
     /// Whether to doubt this time (xorshift, Marsaglia 2003).
@@ -64,11 +68,17 @@ fn account(lookup: &Explanation, counts: &mut SeenCounts) -> bool {
     counts.blocks += blocks;
     counts.disk_reads += blocks + lookup.filter_pages() - from_cache;
     counts.blocks_without_filters += lookup.blocks_without_filters;
-    let vain = lookup.steps.iter().filter(|step| step.outcome == Outcome::FalsePositive);
+    let vain = lookup
+        .steps
+        .iter()
+        .filter(|step| step.outcome == Outcome::FalsePositive);
     counts.false_positives += vain.count() as u64;
     let from_memtable = lookup.steps.last().is_some_and(|step| {
         step.outcome == Outcome::Found
-            && matches!(step.source, Source::ActiveMemtable | Source::SealedMemtable(_))
+            && matches!(
+                step.source,
+                Source::ActiveMemtable | Source::SealedMemtable(_)
+            )
     });
     match (blocks, &lookup.value) {
         (0, None) => counts.answered_by_filter += 1,
