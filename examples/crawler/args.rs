@@ -119,14 +119,9 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) filter_bits: f64,
-    /// Recent URLs held in front of all that; 0 for none
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "65536",
-        help_heading = "The seen set"
-    )]
-    pub(crate) front: usize,
+    /// Recent URLs held in front of all that, 0 for none [default: 65536, embedded site 256]
+    #[arg(long, value_name = "N", help_heading = "The seen set")]
+    pub(crate) front: Option<usize>,
     /// Part of the answers "certainly new" that is not believed, 0 to 1: more disk reads, and the same
     /// pages
     #[arg(
@@ -144,9 +139,9 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) cache: u64,
-    /// Megabytes of writes in memory before they become a segment
-    #[arg(long, value_name = "MB", default_value = "32", help_heading = "The seen set", value_parser = clap::value_parser!(u64).range(1..=16384))]
-    pub(crate) memtable: u64,
+    /// Megabytes of writes in memory before they become a segment [default: 32, embedded site 1]
+    #[arg(long, value_name = "MB", help_heading = "The seen set", value_parser = clap::value_parser!(u64).range(1..=16384))]
+    pub(crate) memtable: Option<u64>,
 
     /// No crawl: N links of a made-up web through the seen set, in a new store; prints JSON
     #[arg(long, value_name = "N", help_heading = "The seen set")]

@@ -42,6 +42,10 @@ struct State {
     idle: usize,
     /// Threads that have not ended.
     running: usize,
+    /// When the last one had ended.
+    ended: Option<Instant>,
+    /// Who is to be woken then.
+    watcher: thread::Thread,
     failure: Option<Failure>,
 }
 
@@ -54,6 +58,8 @@ impl Crawl {
             core,
             idle: 0,
             running: 0,
+            ended: None,
+            watcher: thread::current(),
             failure: None,
         };
         Crawl {
@@ -71,18 +77,20 @@ impl Crawl {
     ) -> Result<(Summary, Series), Failure> {
         let began = Instant::now();
         let mut series = Series::default();
-        self.lock().running = self.fetching.workers;
+        {
+            let mut state = self.lock();
+            state.running = self.fetching.workers;
+            state.watcher = thread::current();
+        }
         thread::scope(|scope| {
             for _ in 0..self.fetching.workers {
                 scope.spawn(|| self.work());
             }
             self.watch(began, &mut series, &mut watch);
         });
-        let took = began.elapsed();
-        let mut state = self
-            .core
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = self.core.into_inner();
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let took = state.ended.map_or(began.elapsed(), |ended| ended - began);
         if let Some(failure) = state.failure.take() {
             return Err(failure);
         }
@@ -145,6 +153,10 @@ impl Crawl {
         };
         let mut state = self.lock();
         state.running -= 1;
+        if state.running == 0 {
+            state.ended = Some(Instant::now());
+            state.watcher.unpark();
+        }
         if let Err(failure) = result {
             state.failure.get_or_insert(failure);
         }

@@ -52,8 +52,12 @@ pub(crate) fn run(mut args: Args) -> Result<(Summary, Series, Comparison), Failu
         .root()
         .ok_or_else(|| Failure::Usage("the site has no address".into()))?;
     args.fast = true;
+    args.keep_tracking = !Site::normal().strip_tracking;
     args.max_bytes = args.max_bytes.min(site::BODY_BYTES_MAX);
     args.backoff = args.backoff.min(20);
+    // So small that a small crawl has to do with segments, filters and blocks too.
+    args.front.get_or_insert(256);
+    args.memtable.get_or_insert(1);
     let temporary = match &args.store {
         Some(_) => None,
         None => Some(tempfile::tempdir().map_err(Failure::io("cannot make a temporary store"))?),

@@ -15,20 +15,21 @@ pub(crate) fn text(summary: &Summary) -> String {
         // Writing to memory cannot fail.
         writeln!(out, "{name:<14} {text}").unwrap_or_default();
     };
+    crawl(summary, &mut line);
+    seen(summary, &mut line);
+    outcome(summary, &mut line);
+    out
+}
+
+fn crawl(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     let seeds: Vec<String> = summary
         .seeds
         .iter()
         .map(|seed| Plain(seed).to_string())
         .collect();
     line("crawled", seeds.join(" "));
-    line(
-        "took",
-        format!(
-            "{:.2?}, {} pages/s",
-            summary.took,
-            grouped(summary.pages_per_s() as u64)
-        ),
-    );
+    let speed = grouped(summary.pages_per_s() as u64);
+    line("took", format!("{:.2?}, {speed} pages/s", summary.took));
     line(
         "pages",
         format!(
@@ -66,25 +67,27 @@ pub(crate) fn text(summary: &Summary) -> String {
             grouped(summary.noindex),
         ),
     );
-    seen(summary, &mut line);
+}
+
+fn outcome(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     let filters = bytes(summary.filter_bytes);
     line(
         "store",
-        format!("{}, filters {filters}", bytes(summary.store_bytes)),
+        format!(
+            "{} in segments, filters {filters}",
+            bytes(summary.store_bytes)
+        ),
     );
     if let Some(peak) = summary.peak_rss_bytes {
         line("memory", format!("{} at most", bytes(peak)));
     }
-    let missed = summary.missed.map_or("unknown".into(), grouped);
     line("fetched twice", grouped(summary.fetched_twice));
-    line("missed", missed);
+    line("missed", summary.missed.map_or("unknown".into(), grouped));
     if summary.lost_to_filter > 0 {
+        let lost = grouped(summary.lost_to_filter);
         line(
             "lost",
-            format!(
-                "{} new URLs taken for seen by the filter",
-                grouped(summary.lost_to_filter)
-            ),
+            format!("{lost} new URLs taken for seen by the filter"),
         );
     }
     if summary.hosts_held > 0 {
@@ -96,7 +99,6 @@ pub(crate) fn text(summary: &Summary) -> String {
             ),
         );
     }
-    out
 }
 
 fn seen(summary: &Summary, line: &mut impl FnMut(&str, String)) {

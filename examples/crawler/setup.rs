@@ -22,6 +22,11 @@ use crate::stream;
 use crate::summary::{Series, Summary};
 use crate::trap::TrapLimits;
 
+/// URLs in the cache in front, unless the user says otherwise.
+const FRONT: usize = 65_536;
+/// Size of a memtable, unless the user says otherwise.
+const MEMTABLE_MB: u64 = 32;
+
 /// A crawl that can begin.
 pub(crate) struct Plan {
     pub(crate) args: Args,
@@ -122,7 +127,7 @@ impl Plan {
         Ok(seen::Choice {
             mode: args.seen,
             partition: args.partition,
-            front: args.front,
+            front: args.front.unwrap_or(FRONT),
             filter_bits: args.filter_bits,
             false_positives: args.false_positives,
         })
@@ -133,7 +138,7 @@ impl Plan {
             partition: self.args.partition,
             filter: self.args.filter,
             cache_bytes: self.args.cache << 20,
-            memtable_bytes: self.args.memtable << 20,
+            memtable_bytes: self.args.memtable.unwrap_or(MEMTABLE_MB) << 20,
         }
     }
 
