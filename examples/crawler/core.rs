@@ -27,6 +27,8 @@ use crate::trap::{self, TrapLimits};
 
 /// Redirects in a row, and sitemaps within sitemaps.
 const HOPS_MAX: u32 = 10;
+/// Held hosts that are named in the summary.
+const HELD_SHOWN_MAX: usize = 5;
 /// The longest pause that a server is granted.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
@@ -151,13 +153,16 @@ impl Core {
                 self.db.put(keys::robots(origin), file.encode(self.now()))?;
                 self.learn(origin, &file, kept)
             }
-            Answer::Unreachable => {
+            Answer::Unreachable(why) => {
                 let attempts = self.robots_attempts.entry(Arc::clone(origin)).or_default();
                 *attempts += 1;
                 if *attempts < self.bounds.attempts {
                     let pause = self.bounds.backoff * (1 << (*attempts - 1).min(10));
                     self.frontier.ask_again(origin, Instant::now() + pause);
                 } else {
+                    if self.counts.held.len() < HELD_SHOWN_MAX {
+                        self.counts.held.push(format!("{origin}: {why}"));
+                    }
                     self.frontier.learned(origin, None, kept);
                 }
                 Ok(())

@@ -91,13 +91,13 @@ fn outcome(summary: &Summary, line: &mut impl FnMut(&str, String)) {
         );
     }
     if summary.hosts_held > 0 {
-        line(
-            "held",
-            format!(
-                "{} hosts whose robots.txt cannot be reached; their URLs wait, run it again to go on",
-                grouped(summary.hosts_held)
-            ),
-        );
+        let held = grouped(summary.hosts_held);
+        let what =
+            "hosts whose robots.txt cannot be reached; their URLs wait, run it again to go on";
+        line("held", format!("{held} {what}"));
+    }
+    for held in &summary.held {
+        line("", Plain(held).to_string());
     }
 }
 
@@ -170,6 +170,7 @@ fn json_crawl(summary: &Summary) -> Value {
         "waiting": summary.waiting,
         "hosts": summary.hosts,
         "hosts_held": summary.hosts_held,
+        "held": summary.held,
         "body_bytes": summary.body_bytes,
         "urls_discovered": summary.urls_discovered,
         "links": summary.links,

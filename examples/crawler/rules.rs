@@ -31,7 +31,7 @@ pub(crate) enum RobotsFile {
 pub(crate) enum Answer {
     File(RobotsFile),
     /// 5xx, 429 or no answer: until that changes, nothing is allowed.
-    Unreachable,
+    Unreachable(String),
 }
 
 impl RobotsFile {
@@ -88,7 +88,7 @@ pub(crate) fn fetch(
         ..limits
     };
     let Ok(mut url) = Url::parse(&format!("{origin}/robots.txt")) else {
-        return Answer::Unreachable;
+        return Answer::Unreachable("its address is not a URL".into());
     };
     let mut request = Vec::new();
     // A connection to a host that a redirect leads to is of no further use.
@@ -97,8 +97,9 @@ pub(crate) fn fetch(
         ask.write(&url, &Conditional::default(), &mut request);
         let here = keys::origin(&url) == &**origin;
         let connection = if here { &mut *kept } else { &mut elsewhere };
-        let Ok(response) = exchange(tls, &url, &request, limits, connection) else {
-            return Answer::Unreachable;
+        let response = match exchange(tls, &url, &request, limits, connection) {
+            Ok(response) => response,
+            Err(trouble) => return Answer::Unreachable(trouble.to_string()),
         };
         elsewhere = None;
         match read(&response) {
@@ -116,7 +117,7 @@ pub(crate) fn fetch(
 fn read(response: &Response) -> Result<Answer, String> {
     match response.head.status {
         200..=299 => Ok(Answer::File(RobotsFile::Body(response.body().to_vec()))),
-        429 | 500..=599 => Ok(Answer::Unreachable),
+        status @ (429 | 500..=599) => Ok(Answer::Unreachable(format!("status {status}"))),
         300..=399 => match &response.head.location {
             Some(location) => Err(location.clone()),
             None => Ok(Answer::File(RobotsFile::Unavailable)),

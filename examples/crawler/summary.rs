@@ -31,6 +31,8 @@ pub(crate) struct Summary {
     pub(crate) waiting: u64,
     /// Hosts whose robots.txt could not be reached; their URLs wait.
     pub(crate) hosts_held: u64,
+    /// Some of them, each with the reason. Text from the network.
+    pub(crate) held: Vec<String>,
     pub(crate) hosts: u64,
     /// Bytes of bodies as they came over the wire.
     pub(crate) body_bytes: u64,

@@ -337,3 +337,28 @@ fn a_store_of_something_else_is_left_alone() {
     let refused = plan(&ours, Partition::None).run().unwrap_err().to_string();
     assert!(refused.contains("--partition host"), "{refused}");
 }
+
+#[test]
+fn a_host_that_cannot_be_reached_is_held_and_its_urls_wait() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let root = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    for _ in 0..2 {
+        let summary = crawl(&root, &store, &["--attempts", "2"]);
+        assert_eq!(
+            (summary.pages, summary.waiting, summary.hosts_held),
+            (0, 1, 1)
+        );
+        assert!(
+            summary.held[0].starts_with(&format!("http://127.0.0.1:{port}: ")),
+            "{summary:?}"
+        );
+        check_store(&Db::open(&store).unwrap());
+    }
+}
