@@ -1,0 +1,214 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::failure;
+use crate::keys::Partition;
+use crate::scope::Scope;
+use crate::seen::Mode;
+use crate::store::FilterChoice;
+
+/// Crawls the web from these URLs; fetches nothing twice and misses nothing.
+///
+/// Without URLs it serves a site of its own on the loopback interface, crawls that, and compares what
+/// it fetched with what there is.
+///
+/// Everything it knows is in the store. Killed at any moment and started again with the same command,
+/// it goes on where it was.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "crawler", version, after_help = failure::HELP)]
+pub(crate) struct Args {
+    /// Where to begin: http or https
+    pub(crate) urls: Vec<String>,
+
+    /// The store: a directory, made if missing [default for URLs: crawl-data; without: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+
+    /// Which links are followed
+    #[arg(long, value_enum, default_value = "host", help_heading = "How far")]
+    pub(crate) scope: ScopeArg,
+    /// Links from a seed at most
+    #[arg(long, value_name = "N", help_heading = "How far")]
+    pub(crate) depth: Option<u32>,
+    /// Pages at most, in this run
+    #[arg(long, value_name = "N", help_heading = "How far")]
+    pub(crate) pages: Option<u64>,
+    /// Keep parameters that only track visitors (utm_source and the like) in URLs
+    #[arg(long, help_heading = "How far")]
+    pub(crate) keep_tracking: bool,
+    /// Follow links that say nofollow
+    #[arg(long, help_heading = "How far")]
+    pub(crate) follow_nofollow: bool,
+    /// Do not read the sitemaps that robots.txt names
+    #[arg(long, help_heading = "How far")]
+    pub(crate) no_sitemaps: bool,
+    /// Ask again for all pages that were fetched, and fetch what has changed
+    #[arg(long, help_heading = "How far")]
+    pub(crate) recrawl: bool,
+
+    /// Requests under way at one host
+    #[arg(long, value_name = "N", help_heading = "How fast", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) connections: Option<u16>,
+    /// Milliseconds from request to request at one host; a larger crawl-delay is honoured
+    #[arg(long, value_name = "MS", help_heading = "How fast")]
+    pub(crate) delay: Option<u64>,
+    /// Only for servers of your own: 4 connections, no delay
+    #[arg(long, help_heading = "How fast")]
+    pub(crate) fast: bool,
+    /// Requests under way at all hosts together, each a thread [default: 32, with --fast 4]
+    #[arg(long, value_name = "N", help_heading = "How fast", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+    /// Seconds a server may be silent; the whole page may take six times as long
+    #[arg(long, value_name = "S", default_value = "20", help_heading = "How fast", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+    /// Bytes of a page at most, before and after decompression
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "8388608",
+        help_heading = "How fast"
+    )]
+    pub(crate) max_bytes: usize,
+    /// Times a page is asked for when the server fails
+    #[arg(long, value_name = "N", default_value = "4", help_heading = "How fast", value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) attempts: u32,
+    /// Milliseconds before the second attempt; doubled with each
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value = "1000",
+        help_heading = "How fast"
+    )]
+    pub(crate) backoff: u64,
+    /// Name sent with each request; robots.txt is read for what stands before the first slash
+    #[arg(long, value_name = "TEXT", default_value = concat!("criba/", env!("CARGO_PKG_VERSION")), help_heading = "How fast")]
+    pub(crate) agent: String,
+
+    /// What says whether a URL was seen
+    #[arg(
+        long,
+        value_enum,
+        default_value = "store",
+        help_heading = "The seen set"
+    )]
+    pub(crate) seen: Mode,
+    /// Order of its keys: by host, so that filters cover few hosts, or by hash
+    #[arg(
+        long,
+        value_enum,
+        default_value = "host",
+        help_heading = "The seen set"
+    )]
+    pub(crate) partition: Partition,
+    /// Filter of the segments: bloomier, bloom:BITS or none
+    #[arg(
+        long,
+        value_name = "FILTER",
+        default_value = "bloomier",
+        help_heading = "The seen set"
+    )]
+    pub(crate) filter: FilterChoice,
+    /// Bits for each URL in the filter of --seen filter-only
+    #[arg(
+        long,
+        value_name = "BITS",
+        default_value = "10",
+        help_heading = "The seen set"
+    )]
+    pub(crate) filter_bits: f64,
+    /// Recent URLs held in front of all that, 0 for none [default: 65536, embedded site 256]
+    #[arg(long, value_name = "N", help_heading = "The seen set")]
+    pub(crate) front: Option<usize>,
+    /// Part of the answers "certainly new" that is not believed, 0 to 1: more disk reads, and the same
+    /// pages
+    #[arg(
+        long,
+        value_name = "P",
+        default_value = "0",
+        help_heading = "The seen set"
+    )]
+    pub(crate) false_positives: f64,
+    /// Megabytes for the cache of data blocks
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value = "64",
+        help_heading = "The seen set"
+    )]
+    pub(crate) cache: u64,
+    /// Megabytes of writes in memory before they become a segment [default: 32, embedded site 1]
+    #[arg(long, value_name = "MB", help_heading = "The seen set", value_parser = clap::value_parser!(u64).range(1..=16384))]
+    pub(crate) memtable: Option<u64>,
+
+    /// No crawl: N links of a made-up web through the seen set, in a new store; prints JSON
+    #[arg(long, value_name = "N", help_heading = "The seen set")]
+    pub(crate) stream: Option<u64>,
+    /// Part of these links that repeat one before, 0 to 1
+    #[arg(
+        long,
+        value_name = "P",
+        default_value = "0.99",
+        help_heading = "The seen set"
+    )]
+    pub(crate) repeats: f64,
+
+    /// Print one JSON object instead of the summary
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Write a report with plots
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every exchange to a new web archive (name it .warc.gz)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) warc: Option<PathBuf>,
+    /// Write the URL of each page in the store, a line each, with its status
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) list: Option<PathBuf>,
+    /// No progress line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    /// Ordinary pages of the embedded site
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "3000",
+        help_heading = "Embedded site"
+    )]
+    pub(crate) site_pages: usize,
+    /// Seed of the embedded site
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        help_heading = "Embedded site"
+    )]
+    pub(crate) site_seed: u64,
+}
+
+/// [`Scope`] by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ScopeArg {
+    /// Hosts and ports of the seeds
+    Host,
+    /// Also all hosts below them
+    Domain,
+    /// What stands below the folders of the seeds
+    Prefix,
+    /// Everything
+    Any,
+}
+
+impl From<ScopeArg> for Scope {
+    fn from(arg: ScopeArg) -> Scope {
+        match arg {
+            ScopeArg::Host => Scope::Host,
+            ScopeArg::Domain => Scope::Domain,
+            ScopeArg::Prefix => Scope::Prefix,
+            ScopeArg::Any => Scope::Any,
+        }
+    }
+}

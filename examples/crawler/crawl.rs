@@ -1,0 +1,258 @@
+//! Runs a crawl: threads that take work, fetch, read, and commit what they found.
+//!
+//! As many threads as requests may be under way. Whoever has finished a page commits it and takes its
+//! next work under the same lock; fetching and reading pages happen outside of it. On a fast server
+//! this needs no hand-over between threads at all.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::archive::Archive;
+use crate::core::Core;
+use crate::failure::Failure;
+use crate::frontier::{Job, Next, Work};
+use crate::http::{self, Ask, Conditional, Head, Limits, Tls};
+use crate::outcome::{Outcome, Reading};
+use crate::rules;
+use crate::summary::{Point, Series, Summary};
+
+/// How pages are fetched and read.
+pub(crate) struct Fetching {
+    pub(crate) tls: Tls,
+    pub(crate) ask: Ask,
+    pub(crate) limits: Limits,
+    pub(crate) reading: Reading,
+    /// Requests under way at the same time, at all hosts together.
+    pub(crate) workers: usize,
+}
+
+/// A crawl that is running.
+pub(crate) struct Crawl {
+    core: Mutex<State>,
+    /// There may be something to do.
+    work: Condvar,
+    fetching: Fetching,
+    archive: Option<Archive>,
+}
+
+struct State {
+    core: Core,
+    /// Threads that wait for `work`.
+    idle: usize,
+    /// Threads that have not ended.
+    running: usize,
+    /// When the last one had ended.
+    ended: Option<Instant>,
+    /// Who is to be woken then.
+    watcher: thread::Thread,
+    failure: Option<Failure>,
+}
+
+/// Points that a series holds; with more, every second one goes.
+const POINTS_MAX: usize = 1000;
+
+impl Crawl {
+    pub(crate) fn new(core: Core, fetching: Fetching, archive: Option<Archive>) -> Crawl {
+        let state = State {
+            core,
+            idle: 0,
+            running: 0,
+            ended: None,
+            watcher: thread::current(),
+            failure: None,
+        };
+        Crawl {
+            core: Mutex::new(state),
+            work: Condvar::new(),
+            fetching,
+            archive,
+        }
+    }
+
+    /// Crawls to the end. `watch` is called now and then with where it stands.
+    pub(crate) fn run(
+        self,
+        mut watch: impl FnMut(&Point, usize),
+    ) -> Result<(Summary, Series), Failure> {
+        let began = Instant::now();
+        let mut series = Series::default();
+        {
+            let mut state = self.lock();
+            state.running = self.fetching.workers;
+            state.watcher = thread::current();
+        }
+        thread::scope(|scope| {
+            for _ in 0..self.fetching.workers {
+                scope.spawn(|| self.work());
+            }
+            self.watch(began, &mut series, &mut watch);
+        });
+        let state = self.core.into_inner();
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let took = state.ended.map_or(began.elapsed(), |ended| ended - began);
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
+        }
+        series.points.push(state.core.point(took));
+        if let Some(archive) = self.archive {
+            archive.finish()?;
+        }
+        Ok((
+            Summary {
+                took,
+                ..state.core.summary()
+            },
+            series,
+        ))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the crawl until its last thread has ended.
+    fn watch(&self, began: Instant, series: &mut Series, watch: &mut impl FnMut(&Point, usize)) {
+        let mut pause = Duration::from_millis(10);
+        let mut state = self.lock();
+        while state.running > 0 {
+            let point = state.core.point(began.elapsed());
+            let origins = state.core.origins();
+            drop(state);
+            watch(&point, origins);
+            series.points.push(point);
+            if series.points.len() > POINTS_MAX {
+                let mut number = 0;
+                series.points.retain(|_| {
+                    number += 1;
+                    number % 2 == 0
+                });
+                pause = (2 * pause).min(Duration::from_secs(60));
+            }
+            thread::park_timeout(pause);
+            state = self.lock();
+        }
+    }
+
+    /// The life of one thread.
+    fn work(&self) {
+        let mut fetcher = Fetcher {
+            crawl: self,
+            request: Vec::new(),
+        };
+        let mut state = self.lock();
+        let result = loop {
+            match self.take(state) {
+                Ok(Some(work)) => match fetcher.finish(work) {
+                    Ok(next) => state = next,
+                    Err(failure) => break Err(failure),
+                },
+                Ok(None) => break Ok(()),
+                Err(failure) => break Err(failure),
+            }
+        };
+        let mut state = self.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            state.ended = Some(Instant::now());
+            state.watcher.unpark();
+        }
+        if let Err(failure) = result {
+            state.failure.get_or_insert(failure);
+        }
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// Waits for work; `None` when the crawl is over.
+    fn take<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<Option<Work>, Failure> {
+        loop {
+            if state.failure.is_some() {
+                return Ok(None);
+            }
+            let wait = match state.core.next()? {
+                Next::Work(work) => {
+                    // There may be more: one who sleeps will see, and wake the next.
+                    if state.idle > 0 {
+                        self.work.notify_one();
+                    }
+                    return Ok(Some(*work));
+                }
+                Next::Done => return Ok(None),
+                Next::Wait(until) => until.saturating_duration_since(Instant::now()),
+                Next::Busy => Duration::from_secs(3600),
+            };
+            state.idle += 1;
+            let woken = self.work.wait_timeout(state, wait);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state.idle -= 1;
+        }
+    }
+}
+
+/// One thread's own things.
+struct Fetcher<'a> {
+    crawl: &'a Crawl,
+    request: Vec<u8>,
+}
+
+impl<'a> Fetcher<'a> {
+    /// Does the work, commits the result, and leaves the lock to whoever takes the next.
+    fn finish(&mut self, work: Work) -> Result<MutexGuard<'a, State>, Failure> {
+        let crawl = self.crawl;
+        let Fetching {
+            tls, ask, limits, ..
+        } = &crawl.fetching;
+        let state = match work {
+            Work::Robots { origin, mut kept } => {
+                let answer = rules::fetch(tls, ask, *limits, &origin, &mut kept);
+                let mut state = crawl.lock();
+                state.core.finish_robots(&origin, answer, kept)?;
+                state
+            }
+            Work::Fetch(mut job) => {
+                let (outcome, bytes) = self.fetch(&mut job)?;
+                let mut state = crawl.lock();
+                state.core.add_bytes(bytes);
+                state.core.finish(job, outcome)?;
+                state
+            }
+        };
+        // Those who wait for something to come would wait in vain after the last one.
+        if state.core.under_way() == 0 {
+            crawl.work.notify_all();
+        }
+        Ok(state)
+    }
+
+    /// Fetches and reads a page; how many bytes its body had on the wire.
+    fn fetch(&mut self, job: &mut Job) -> Result<(Outcome, u64), Failure> {
+        if !job.allowed {
+            return Ok((Outcome::Disallowed, 0));
+        }
+        let Fetching {
+            tls,
+            ask,
+            limits,
+            reading,
+            ..
+        } = &self.crawl.fetching;
+        let mut conditional = Conditional::default();
+        if job.entry.again {
+            let head = self.crawl.lock().core.head_before(job.place.id)?;
+            conditional.etag = Head::find(&head, "etag");
+            conditional.last_modified = Head::find(&head, "last-modified");
+        }
+        ask.write(&job.url, &conditional, &mut self.request);
+        let answer = http::exchange(tls, &job.url, &self.request, *limits, &mut job.kept);
+        let mut bytes = 0;
+        if let Ok(response) = &answer {
+            bytes = response.wire.len() as u64;
+            if let Some(archive) = &self.crawl.archive {
+                archive.add(&job.url, &self.request, response)?;
+            }
+        }
+        let outcome = reading.outcome(job, &answer, crate::core::now_ms());
+        Ok((outcome, bytes))
+    }
+}

@@ -1,0 +1,102 @@
+//! Why the program ends early, and with which exit code.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// What the process tells its caller. The numbers are in `--help` and do not change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    /// Everything within reach was fetched, or the page limit was reached.
+    Done = 0,
+    /// The embedded site shows a mistake: something was missed or fetched twice.
+    Wrong = 1,
+    /// The command line is not valid.
+    Usage = 2,
+    /// The store is damaged, locked, or belongs to another program.
+    Store = 3,
+    /// No seed could be fetched, or hosts are held: run it again to go on.
+    Incomplete = 4,
+    /// The system refused to read or write.
+    Io = 5,
+}
+
+/// The table of [`Exit`] for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  everything within reach was fetched, or the page limit was reached
+  1  embedded site only: something was missed or fetched twice
+  2  the command line is not valid
+  3  the store is damaged, locked or not one of this program
+  4  no seed could be fetched, or hosts are held; run it again to go on
+  5  the system refused to read or write";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// A failure that ends the crawl. What was committed before it is safe.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Usage(String),
+    Store(criba::Error),
+    /// Bytes in the store are not what this program writes.
+    Damaged(String),
+    /// What was being done, and what the system said.
+    Io(String, io::Error),
+    /// The peer store of `--seen sled`.
+    Peer(sled::Error),
+}
+
+impl Failure {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Failure::Usage(_) => Exit::Usage,
+            Failure::Store(criba::Error::Io { .. }) | Failure::Io(..) => Exit::Io,
+            Failure::Store(_) | Failure::Damaged(_) | Failure::Peer(_) => Exit::Store,
+        }
+    }
+
+    /// For `map_err`: adds what was being done.
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+        move |error| Failure::Io(doing.into(), error)
+    }
+}
+
+impl From<criba::Error> for Failure {
+    fn from(error: criba::Error) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl From<sled::Error> for Failure {
+    fn from(error: sled::Error) -> Failure {
+        Failure::Peer(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(what) => f.write_str(what),
+            Failure::Store(error) => {
+                write!(f, "{error}")?;
+                let mut cause = std::error::Error::source(error);
+                while let Some(error) = cause {
+                    write!(f, ": {error}")?;
+                    cause = error.source();
+                }
+                Ok(())
+            }
+            Failure::Damaged(what) => write!(
+                f,
+                "{what}; the store is damaged or of another version: choose another --store, or \
+                 look at it with `criba stats`"
+            ),
+            Failure::Io(doing, error) => write!(f, "{doing}: {error}"),
+            Failure::Peer(error) => write!(f, "sled: {error}"),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The values of the store: what is to be fetched, and what is known of what was fetched.
+
+use crate::codec::{Reader, put_bytes, put_number};
+use crate::failure::Failure;
+
+/// What a URL is expected to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Page = 0,
+    Sitemap = 1,
+}
+
+/// A URL in the frontier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) url: String,
+    /// Links from a seed to here.
+    pub(crate) depth: u32,
+    /// Redirects that led here in a row.
+    pub(crate) hops: u32,
+    /// Fetches that failed so far.
+    pub(crate) attempts: u32,
+    pub(crate) kind: Kind,
+    /// It was fetched before and is to be fetched again.
+    pub(crate) again: bool,
+}
+
+impl Entry {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.url.len() + 6);
+        let flags = self.kind as u64 | u64::from(self.again) << 1;
+        for number in [
+            flags,
+            self.depth.into(),
+            self.hops.into(),
+            self.attempts.into(),
+        ] {
+            put_number(&mut out, number);
+        }
+        out.extend_from_slice(self.url.as_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Failure> {
+        let mut reader = Reader::new("frontier", bytes);
+        let flags = reader.number()?;
+        let (depth, hops, attempts) = (reader.small()?, reader.small()?, reader.small()?);
+        Ok(Entry {
+            url: reader.rest_as_text()?.to_owned(),
+            depth,
+            hops,
+            attempts,
+            kind: if flags & 1 == 0 {
+                Kind::Page
+            } else {
+                Kind::Sitemap
+            },
+            again: flags & 2 != 0,
+        })
+    }
+}
+
+/// How the story of a URL ended. The numbers are in the store and do not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Answered 200, or another 2xx.
+    Fetched = 0,
+    /// Leads elsewhere: the first of the links.
+    Redirect = 1,
+    /// Answered 4xx, or with a redirect that leads nowhere.
+    Refused = 2,
+    /// No usable answer after all attempts.
+    Failed = 3,
+    /// robots.txt forbids it.
+    Disallowed = 4,
+    /// A sitemap.
+    Sitemap = 5,
+}
+
+impl State {
+    const ALL: [State; 6] = [
+        State::Fetched,
+        State::Redirect,
+        State::Refused,
+        State::Failed,
+        State::Disallowed,
+        State::Sitemap,
+    ];
+}
+
+/// Everything known about a URL that is no longer in the frontier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) state: State,
+    pub(crate) url: String,
+    pub(crate) depth: u32,
+    /// Status of the response; 0 where there was none.
+    pub(crate) status: u16,
+    /// Milliseconds since 1970.
+    pub(crate) fetched_at: u64,
+    /// Status line and headers as they came: ETag and Last-Modified are read from here.
+    pub(crate) head: Vec<u8>,
+    /// Of the decoded body.
+    pub(crate) content_hash: u128,
+    /// Of the visible text; 0 where there is none.
+    pub(crate) simhash: u64,
+    pub(crate) noindex: bool,
+    /// The page names another URL as canonical.
+    pub(crate) not_canonical: bool,
+    pub(crate) truncated: bool,
+    pub(crate) title: String,
+    /// Numbers of the URLs it links to, ascending.
+    pub(crate) links: Vec<u64>,
+}
+
+impl Record {
+    /// A record without a response.
+    pub(crate) fn bare(state: State, url: &str, depth: u32, fetched_at: u64) -> Record {
+        Record {
+            state,
+            url: url.to_owned(),
+            depth,
+            status: 0,
+            fetched_at,
+            head: Vec::new(),
+            content_hash: 0,
+            simhash: 0,
+            noindex: false,
+            not_canonical: false,
+            truncated: false,
+            title: String::new(),
+            links: Vec::new(),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out =
+            Vec::with_capacity(self.url.len() + self.head.len() + 3 * self.links.len() + 64);
+        out.push(self.state as u8);
+        let flags = u64::from(self.noindex)
+            | u64::from(self.not_canonical) << 1
+            | u64::from(self.truncated) << 2;
+        for number in [
+            flags,
+            self.depth.into(),
+            self.status.into(),
+            self.fetched_at,
+        ] {
+            put_number(&mut out, number);
+        }
+        out.extend_from_slice(&self.content_hash.to_le_bytes());
+        out.extend_from_slice(&self.simhash.to_le_bytes());
+        for bytes in [self.url.as_bytes(), &self.head, self.title.as_bytes()] {
+            put_bytes(&mut out, bytes);
+        }
+        let mut before = 0;
+        for &link in &self.links {
+            put_number(&mut out, link.wrapping_sub(before));
+            before = link;
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Record, Failure> {
+        let mut reader = Reader::new("page", bytes);
+        let state = usize::from(reader.take(1)?[0]);
+        let state = State::ALL.get(state).copied();
+        let state = state.ok_or_else(|| Failure::Damaged("a page in an unknown state".into()))?;
+        let flags = reader.number()?;
+        let depth = reader.small()?;
+        let status = reader.number()? as u16;
+        let fetched_at = reader.number()?;
+        let (hash, simhash) = (reader.take(16)?, reader.take(8)?);
+        let mut record = Record {
+            status,
+            content_hash: hash
+                .iter()
+                .rev()
+                .fold(0, |hash, &byte| hash << 8 | u128::from(byte)),
+            simhash: simhash
+                .iter()
+                .rev()
+                .fold(0, |hash, &byte| hash << 8 | u64::from(byte)),
+            noindex: flags & 1 != 0,
+            not_canonical: flags & 2 != 0,
+            truncated: flags & 4 != 0,
+            ..Record::bare(state, reader.text()?, depth, fetched_at)
+        };
+        record.head = reader.bytes()?.to_vec();
+        record.title = reader.text()?.to_owned();
+        let mut before = 0_u64;
+        while !reader.is_empty() {
+            before = before.wrapping_add(reader.number()?);
+            record.links.push(before);
+        }
+        Ok(record)
+    }
+}
+
+/// What goes on from run to run, written with every page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// URLs discovered; also the next number.
+    pub(crate) urls: u64,
+    /// URLs in the frontier.
+    pub(crate) waiting: u64,
+    /// The latest time at which a URL was discovered, in milliseconds since 1970.
+    pub(crate) latest: u64,
+}
+
+impl Totals {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(20);
+        for number in [self.urls, self.waiting, self.latest] {
+            put_number(&mut out, number);
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Totals, Failure> {
+        let mut reader = Reader::new("totals", bytes);
+        Ok(Totals {
+            urls: reader.number()?,
+            waiting: reader.number()?,
+            latest: reader.number()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back() {
+        let entry = Entry {
+            url: "http://a/ü".into(),
+            depth: 3,
+            hops: 1,
+            attempts: 2,
+            kind: Kind::Sitemap,
+            again: true,
+        };
+        assert_eq!(Entry::decode(&entry.encode()).unwrap(), entry);
+        let record = Record {
+            status: 200,
+            head: b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+            content_hash: u128::MAX - 5,
+            simhash: 1 << 63 | 7,
+            not_canonical: true,
+            title: "t".into(),
+            links: vec![0, 1, 700, u64::MAX],
+            ..Record::bare(State::Fetched, "http://a/", 9, 1 << 41)
+        };
+        let bytes = record.encode();
+        assert_eq!(Record::decode(&bytes).unwrap(), record);
+        let totals = Totals {
+            urls: 1 << 40,
+            waiting: 3,
+            latest: 9,
+        };
+        assert_eq!(Totals::decode(&totals.encode()).unwrap(), totals);
+        assert!(Record::decode(&bytes[..20]).is_err());
+        assert!(Record::decode(b"\xff").is_err());
+        assert!(Entry::decode(b"\0\0").is_err());
+    }
+}

@@ -1,0 +1,335 @@
+//! Cases from RFC 9309, and those about which parsers disagree.
+
+use super::*;
+
+fn allows(robots: &str, path: &str) -> bool {
+    let url = Url::parse("https://www.example.com")
+        .unwrap()
+        .join(path)
+        .unwrap();
+    Robots::parse(robots.as_bytes(), "criba/1.0").allows(&url)
+}
+
+/// One rule for everyone, and whether it matches a path.
+fn matches(pattern: &str, path: &str) -> bool {
+    !allows(&format!("User-agent: *\nDisallow: {pattern}\n"), path)
+}
+
+/// RFC 9309, section 5.1.
+#[test]
+fn the_simple_example_of_the_standard() {
+    let robots = "User-Agent: *\nDisallow: *.gif$\nDisallow: /example/\nAllow: /publications/\n\n\
+                  User-Agent: foobot\nDisallow:/\nAllow:/example/page.html\nAllow:/example/allowed.gif\n\n\
+                  User-Agent: barbot\nUser-Agent: bazbot\nDisallow: /example/page.html\n\n\
+                  User-Agent: quxbot\n";
+    let check = |agent: &str, path: &str, expected: bool| {
+        let url = Url::parse("https://www.example.com")
+            .unwrap()
+            .join(path)
+            .unwrap();
+        let robots = Robots::parse(robots.as_bytes(), agent);
+        assert_eq!(robots.allows(&url), expected, "{agent} {path}");
+    };
+    check("criba", "/x.gif", false);
+    check("criba", "/x.gif?y", true);
+    check("criba", "/example/x", false);
+    check("criba", "/publications/x", true);
+    check("criba", "/publications/x.gif", true);
+    check("foobot", "/publications/", false);
+    check("foobot", "/example/page.html", true);
+    check("foobot", "/example/allowed.gif", true);
+    check("barbot", "/example/page.html", false);
+    check("BazBot/2.1", "/example/page.html", false);
+    check("bazbot", "/x.gif", true);
+    check("quxbot", "/example/", true);
+}
+
+/// RFC 9309, section 5.2.
+#[test]
+fn the_longest_match_of_the_standard() {
+    let robots =
+        "User-Agent: foobot\nAllow: /example/page/\nDisallow: /example/page/disallowed.gif\n";
+    let robots = Robots::parse(robots.as_bytes(), "foobot");
+    let url = |path| {
+        Url::parse("https://example.com")
+            .unwrap()
+            .join(path)
+            .unwrap()
+    };
+    assert!(!robots.allows(&url("/example/page/disallowed.gif")));
+    assert!(robots.allows(&url("/example/page/disallowed")));
+    assert!(robots.allows(&url("/other")));
+}
+
+/// RFC 9309, section 2.2.1: groups of one agent are one.
+#[test]
+fn groups_of_an_agent_are_merged() {
+    let robots = "user-agent: Criba\ndisallow: /foo\ndisallow: /bar\n\nuser-agent: other\ndisallow: /\n\n\
+                  user-agent: criba\ndisallow: /baz\n\nuser-agent: *\ndisallow: /qux";
+    for (path, expected) in [
+        ("/foo", false),
+        ("/bar", false),
+        ("/baz", false),
+        ("/qux", true),
+    ] {
+        assert_eq!(allows(robots, path), expected, "{path}");
+    }
+    let for_all = "User-agent: *\nDisallow: /a\n\nUser-agent: *\nDisallow: /b";
+    assert!(!allows(for_all, "/a") && !allows(for_all, "/b") && allows(for_all, "/c"));
+}
+
+#[test]
+fn an_agent_is_meant_by_its_whole_token() {
+    let is_meant = |agent: &str| !allows(&format!("User-agent: {agent}\nDisallow: /"), "/");
+    for agent in [
+        "criba",
+        "CRIBA",
+        "criba/2.0",
+        "criba bot",
+        "*",
+        " criba \t# comment",
+    ] {
+        assert!(is_meant(agent), "{agent}");
+    }
+    for agent in [
+        "cribabot",
+        "crib",
+        "criba-images",
+        "my criba",
+        "",
+        "/",
+        "**",
+        "c*",
+    ] {
+        assert!(!is_meant(agent), "{agent}");
+    }
+}
+
+/// A group of its own, even an empty one, is all that counts.
+#[test]
+fn a_group_of_its_own_replaces_that_of_everyone() {
+    assert!(allows(
+        "User-agent: *\nDisallow: /\n\nUser-agent: criba\nDisallow:",
+        "/x"
+    ));
+    assert!(allows(
+        "User-agent: criba\n\n\n\nUser-agent: x\nDisallow:\nUser-agent: *\nDisallow: /",
+        "/x"
+    ));
+    assert!(!allows(
+        "User-agent: *\nDisallow: /\n\nUser-agent: crib\nAllow: /",
+        "/x"
+    ));
+}
+
+/// Section 2.2.4: other lines do not interfere, empty ones do not end a group.
+#[test]
+fn other_lines_do_not_end_a_group() {
+    for between in [
+        "",
+        "\n\n",
+        "Sitemap: https://x/\n",
+        "Crawl-delay: 5\n",
+        "Host: x\n",
+        "# c\n",
+        "rubbish\n",
+    ] {
+        let robots = format!(
+            "User-agent: criba\n{between}User-agent: other\n{between}Disallow: /x\n{between}Disallow: /y"
+        );
+        assert!(
+            !allows(&robots, "/x") && !allows(&robots, "/y"),
+            "{between:?}"
+        );
+    }
+    // A rule does, also one without a path.
+    assert!(allows(
+        "User-agent: criba\nDisallow:\nUser-agent: other\nDisallow: /",
+        "/"
+    ));
+    // Rules before any user agent are nobody's.
+    assert!(allows("Disallow: /\nUser-agent: criba\nAllow: /x", "/"));
+}
+
+/// RFC 9309, section 2.2.2.
+#[test]
+fn octets_are_compared_normalised() {
+    for (pattern, path) in [
+        ("/foo/bar?baz=quz", "/foo/bar?baz=quz"),
+        (
+            "/foo/bar?baz=https://foo.bar",
+            "/foo/bar?baz=https://foo.bar",
+        ),
+        ("/foo/bar/%E3%83%84", "/foo/bar/%E3%83%84"),
+        ("/foo/bar/\u{30c4}", "/foo/bar/%E3%83%84"),
+        ("/foo/bar/%e3%83%84", "/foo/bar/\u{30c4}"),
+        ("/foo/bar/%62%61%7A", "/foo/bar/baz"),
+        ("/foo/bar/baz", "/foo/bar/%62%61%7a"),
+        ("/%7Ejoe", "/~joe"),
+        ("/a b|c", "/a%20b%7cc"),
+        ("/a%3cd.html", "/a%3Cd.html"),
+        ("/100%", "/100%"),
+        ("/100%zz", "/100%zz"),
+    ] {
+        assert!(matches(pattern, path), "{pattern} {path}");
+    }
+    for (pattern, path) in [
+        ("/a%2fb", "/a/b"),
+        ("/a/b", "/a%2Fb"),
+        ("/a%3Fb", "/a?b"),
+        ("/FOO", "/foo"),
+        ("/a%25", "/a%"),
+    ] {
+        assert!(!matches(pattern, path), "{pattern} {path}");
+    }
+}
+
+/// RFC 9309, section 2.2.3.
+#[test]
+fn wildcards() {
+    for (pattern, path) in [
+        ("/path/file-with-a-%2A.html", "/path/file-with-a-*.html"),
+        ("/path/foo-%24", "/path/foo-$"),
+        ("*", "/"),
+        ("/*", "/"),
+        ("/$", "/"),
+        ("*.gif$", "/a.gif.gif"),
+        ("/this/*/exactly", "/this/that/those/exactly.html"),
+        ("/a*b*c", "/a-c-b-b-c-"),
+        ("/a*b*c$", "/abcbc"),
+        ("/*aa$", "/aaa"),
+        ("/a***b", "/a-b"),
+        ("/a*", "/a"),
+        ("/a*$", "/a"),
+        ("/a$b", "/a$b"),
+        ("/a$$", "/a$"),
+        ("/*?", "/x?y"),
+        ("/*?", "/x?"),
+    ] {
+        assert!(matches(pattern, path), "{pattern} {path}");
+    }
+    for (pattern, path) in [
+        ("/path/file-with-a-%2A.html", "/path/file-with-a-b.html"),
+        ("/$", "/a"),
+        ("/a$", "/a?"),
+        ("/a$", "/a$"),
+        ("/a$b", "/a"),
+        ("a", "/a"),
+        ("/a*b*b", "/a-b"),
+        ("/ab*bc$", "/abc"),
+        ("/*?", "/x"),
+        ("$", "/"),
+        ("", "/"),
+        ("/#x", "/y%23x"),
+    ] {
+        // `/#x` is `/` and a comment.
+        let is_comment = pattern.contains('#');
+        assert_eq!(matches(pattern, path), is_comment, "{pattern} {path}");
+    }
+}
+
+#[test]
+fn the_longest_rule_decides_and_allow_a_tie() {
+    fn check(rules: &str, path: &str, expected: bool) {
+        assert_eq!(
+            allows(&format!("User-agent: *\n{rules}"), path),
+            expected,
+            "{rules:?} {path}"
+        );
+    }
+    check("Disallow: /p\nAllow: /p", "/p", true);
+    check("Allow: /p\nDisallow: /p", "/p", true);
+    check("Allow: /p\nDisallow: /", "/page", true);
+    check("Disallow: /\nAllow: /p", "/page", true);
+    check("Allow: /page\nDisallow: /*.htm", "/page.htm", false);
+    check("Allow: /page\nDisallow: /*.ph", "/page.php5", true);
+    check("Allow: /$\nDisallow: /", "/", true);
+    check("Allow: /$\nDisallow: /", "/page", false);
+    check("Allow: /*$\nDisallow: /a*", "/a", true);
+    check("Allow: /*$\nDisallow: /a**", "/a", false);
+    check("Allow: /foo\nDisallow: /%66oo", "/foo", true);
+    check("Allow: /\u{30c4}\nDisallow: /*****", "/\u{30c4}", true);
+}
+
+#[test]
+fn every_way_to_end_a_line() {
+    for end in ["\n", "\r\n", "\r", "\n\r", "\r\n\r\n"] {
+        let robots = [
+            "\u{feff}User-Agent : criba",
+            " DISALLOW:\t/x # no",
+            "Allow:/x/y",
+            "",
+        ]
+        .join(end);
+        assert!(!allows(&robots, "/x"), "{end:?}");
+        assert!(allows(&robots, "/x/y"), "{end:?}");
+    }
+}
+
+#[test]
+fn delays() {
+    let delay = |lines: &str| {
+        let robots = format!("User-agent: *\nCrawl-delay: 9\nUser-agent: criba\n{lines}");
+        Robots::parse(robots.as_bytes(), "criba").crawl_delay()
+    };
+    // The agents of one group: nothing but a rule ends their list.
+    assert_eq!(delay("Crawl-delay: 1.5"), Some(Duration::from_millis(1500)));
+    assert_eq!(
+        delay("Disallow: /\ncrawl-DELAY: 2\nCrawl-delay: 1"),
+        Some(Duration::from_secs(2))
+    );
+    for text in ["", "x", "-1", "NaN", "inf", "1e300", "1 s"] {
+        assert_eq!(delay(&format!("Crawl-delay: {text}")), None, "{text}");
+    }
+}
+
+#[test]
+fn sitemaps_stand_anywhere() {
+    let text = "Sitemap: https://x/1.xml\nUser-agent: other\nSITEMAP:/2.xml#x\nDisallow: /";
+    assert_eq!(
+        Robots::parse(text.as_bytes(), "criba").sitemaps(),
+        ["https://x/1.xml", "/2.xml"]
+    );
+}
+
+#[test]
+fn all_and_nothing() {
+    let url = |path| Url::parse("https://h").unwrap().join(path).unwrap();
+    assert!(Robots::allow_all().allows(&url("/x")));
+    assert!(!Robots::disallow_all().allows(&url("/x?y")));
+    assert!(Robots::disallow_all().allows(&url("/robots.txt")));
+    assert!(allows("User-agent: *\nDisallow: /", "/robots.txt"));
+    assert!(allows("", "/") && allows("<html>User-agent: x</html>", "/"));
+}
+
+#[test]
+fn a_long_file_is_cut_at_a_whole_line() {
+    let mut text = b"User-agent: *\nDisallow: /first\n".to_vec();
+    text.resize(LIMIT_BYTES - 20, b'#');
+    text.extend_from_slice(b"\nDisallow: /last-of-all\nDisallow: /beyond");
+    let robots = Robots::parse(&text, "criba");
+    let allows = |path| robots.allows(&Url::parse("https://h").unwrap().join(path).unwrap());
+    // The limit falls into `/last-of-all`; cut there, it would forbid more than was meant.
+    assert!(!allows("/first") && allows("/last-of") && allows("/last-of-all") && allows("/beyond"));
+    let mut whole = text[..LIMIT_BYTES].to_vec();
+    whole.push(b'\n');
+    let robots = Robots::parse(&whole, "criba");
+    assert_eq!(robots.rules.len(), 2);
+}
+
+#[test]
+fn any_bytes_are_read() {
+    for byte in 0..=u8::MAX {
+        let text = [
+            b"User-agent: *\nDisallow: /",
+            &[byte; 3][..],
+            b"%",
+            &[byte],
+            b"\nAllow: *$$*",
+        ]
+        .concat();
+        let robots = Robots::parse(&text, "criba");
+        assert!(robots.allows(&Url::parse("https://h/robots.txt").unwrap()));
+        assert!(robots.rules.len() <= 2);
+    }
+}

@@ -1,0 +1,42 @@
+//! `--seen exact-memory`: a hash table of all URLs. Exact and fast, and as large as the crawl.
+
+use std::collections::HashMap;
+
+use criba::Db;
+
+use crate::failure::Failure;
+use crate::summary::SeenCounts;
+
+use super::{Seen, for_each};
+
+pub(super) struct InMemory {
+    ids: HashMap<Box<[u8]>, u64>,
+}
+
+impl InMemory {
+    pub(super) fn new(db: &Db) -> Result<InMemory, Failure> {
+        let mut ids = HashMap::new();
+        for_each(db, |key, id| {
+            ids.insert(key.into(), id);
+            Ok(())
+        })?;
+        Ok(InMemory { ids })
+    }
+}
+
+impl Seen for InMemory {
+    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Failure> {
+        let found = self.ids.get(key).copied();
+        if found.is_some() {
+            counts.answered_by_memtable += 1;
+        } else {
+            counts.answered_by_filter += 1;
+        }
+        Ok(found)
+    }
+
+    fn learn(&mut self, key: &[u8], id: u64) -> Result<(), Failure> {
+        self.ids.insert(key.into(), id);
+        Ok(())
+    }
+}

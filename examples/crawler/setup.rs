@@ -1,0 +1,226 @@
+//! From the command line to a crawl, and from a crawl to its files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use url::Url;
+
+use crate::address::Normal;
+use crate::archive::Archive;
+use crate::args::Args;
+use crate::core::{Bounds, Core, now_ms};
+use crate::crawl::{Crawl, Fetching};
+use crate::failure::Failure;
+use crate::frontier::Pace;
+use crate::http::{Ask, Limits, Tls};
+use crate::near;
+use crate::outcome::Reading;
+use crate::progress::Progress;
+use crate::seen;
+use crate::store::{Settings, Store};
+use crate::stream;
+use crate::summary::{Series, Summary};
+use crate::trap::TrapLimits;
+
+/// URLs in the cache in front, unless the user says otherwise.
+const FRONT: usize = 65_536;
+/// Size of a memtable, unless the user says otherwise.
+const MEMTABLE_MB: u64 = 32;
+
+/// A crawl that can begin.
+pub(crate) struct Plan {
+    pub(crate) args: Args,
+    pub(crate) store: PathBuf,
+    pub(crate) seeds: Vec<Url>,
+    pub(crate) traps: TrapLimits,
+}
+
+impl Plan {
+    /// A crawl of what the command line names.
+    pub(crate) fn of(args: Args) -> Result<Plan, Failure> {
+        let normal = Normal {
+            strip_tracking: !args.keep_tracking,
+        };
+        let seed = |text: &String| {
+            let url = normal.parse(text);
+            url.map_err(|what| Failure::Usage(format!("{}: {what}", crate::escape::Plain(text))))
+        };
+        let seeds = args.urls.iter().map(seed).collect::<Result<_, _>>()?;
+        let store = args.store.clone().unwrap_or_else(|| "crawl-data".into());
+        let year = 1970 + now_ms() / 1000 / 31_556_952;
+        Ok(Plan {
+            args,
+            store,
+            seeds,
+            traps: TrapLimits::new(year as u32),
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        let args = &self.args;
+        let (connections, delay) = if args.fast { (4, 0) } else { (1, 1000) };
+        Pace {
+            connections: args.connections.map_or(connections, usize::from),
+            delay: Duration::from_millis(args.delay.unwrap_or(delay)),
+        }
+    }
+
+    fn fetching(&self) -> Result<Fetching, Failure> {
+        let args = &self.args;
+        let tls = Tls::new().map_err(|error| Failure::Usage(format!("TLS: {error}")))?;
+        let silence = Duration::from_secs(args.timeout);
+        let workers = if args.fast {
+            self.pace().connections
+        } else {
+            32
+        };
+        let normal = Normal {
+            strip_tracking: !args.keep_tracking,
+        };
+        if args.agent.is_empty() || !args.agent.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            let what = "--agent takes printable ASCII, like `name/1.0 (+https://example.org/bot)`";
+            return Err(Failure::Usage(what.into()));
+        }
+        Ok(Fetching {
+            tls,
+            // Archives keep bodies as they came; uncompressed ones can be read by everyone.
+            ask: Ask {
+                agent: args.agent.clone(),
+                gzip: args.warc.is_none(),
+            },
+            limits: Limits {
+                silence,
+                whole: 6 * silence,
+                body_bytes: args.max_bytes,
+            },
+            reading: Reading {
+                normal,
+                follow_all: args.follow_nofollow,
+            },
+            workers: args.workers.map_or(workers, usize::from),
+        })
+    }
+
+    fn bounds(&self) -> Bounds {
+        let args = &self.args;
+        let product = args.agent.split(['/', ' ']).next().unwrap_or_default();
+        Bounds {
+            seeds: self.seeds.clone(),
+            scope: args.scope.into(),
+            traps: self.traps.clone(),
+            depth: args.depth,
+            pages: args.pages,
+            sitemaps: !args.no_sitemaps,
+            attempts: args.attempts,
+            backoff: Duration::from_millis(args.backoff),
+            product: product.to_owned(),
+        }
+    }
+
+    fn seen(&self) -> Result<seen::Choice, Failure> {
+        let args = &self.args;
+        if !(0.0..=1.0).contains(&args.false_positives) {
+            return Err(Failure::Usage(
+                "--false-positives is a probability, 0 to 1".into(),
+            ));
+        }
+        Ok(seen::Choice {
+            mode: args.seen,
+            partition: args.partition,
+            front: args.front.unwrap_or(FRONT),
+            filter_bits: args.filter_bits,
+            false_positives: args.false_positives,
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            partition: self.args.partition,
+            filter: self.args.filter,
+            cache_bytes: self.args.cache << 20,
+            memtable_bytes: self.args.memtable.unwrap_or(MEMTABLE_MB) << 20,
+        }
+    }
+
+    /// Sends a stream of links through the seen set instead of crawling.
+    pub(crate) fn stream(&self, links: u64) -> Result<stream::Report, Failure> {
+        if !(0.0..=1.0).contains(&self.args.repeats) {
+            return Err(Failure::Usage("--repeats is a part, 0 to 1".into()));
+        }
+        let store = Store::open(&self.store, self.settings())?;
+        if store.totals.urls > 0 {
+            let what = "--stream needs a new store: choose another directory with --store";
+            return Err(Failure::Usage(what.into()));
+        }
+        let repeats = self.args.repeats;
+        stream::Stream { links, repeats }.run(store, self.seen()?)
+    }
+
+    fn open_store(&self) -> Result<Store, Failure> {
+        let mut store = Store::open(&self.store, self.settings())?;
+        if self.args.recrawl {
+            if store.totals.waiting > 0 {
+                return Err(Failure::Usage(format!(
+                    "{} URLs are still waiting; finish that crawl first, without --recrawl",
+                    store.totals.waiting
+                )));
+            }
+            store.enter_again(now_ms().max(store.totals.latest))?;
+        }
+        Ok(store)
+    }
+
+    /// Crawls, and leaves everything in the store.
+    pub(crate) fn run(&self) -> Result<(Summary, Series), Failure> {
+        let (fetching, seen) = (self.fetching()?, self.seen()?);
+        let store = self.open_store()?;
+        let db = store.db.clone();
+        let software = format!("criba crawler/{}", env!("CARGO_PKG_VERSION"));
+        let archive = self
+            .args
+            .warc
+            .as_deref()
+            .map(|path| Archive::create(path, &software));
+        let core = Core::open(store, seen, self.bounds(), self.pace())?;
+        let mut progress = Progress::new(self.args.quiet);
+        let crawl = Crawl::new(core, fetching, archive.transpose()?);
+        let (summary, series) = crawl.run(|point, hosts| progress.show(point, hosts))?;
+        drop(progress);
+        let stats = db.stats();
+        let filters = stats
+            .segments()
+            .filter_map(|segment| segment.filter.as_ref());
+        let summary = Summary {
+            seeds: self.seeds.iter().map(|seed| seed.to_string()).collect(),
+            seen_mode: self.args.seen.name().into(),
+            partition: self.args.partition.name().into(),
+            near_duplicates: near::count(&db)?,
+            store_bytes: stats.segments().map(|segment| segment.file_bytes).sum(),
+            filter_bytes: filters.map(|filter| filter.pinned_bytes).sum(),
+            written_bytes: stats.written_bytes,
+            peak_rss_bytes: peak_rss(),
+            ..summary
+        };
+        if let Some(path) = &self.args.list {
+            write_file(path, crate::list::pages(&db)?.as_bytes())?;
+        }
+        db.close()?;
+        Ok((summary, series))
+    }
+}
+
+/// Writes a file that the user has named.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    #[expect(clippy::disallowed_methods, reason = "the user names this file")]
+    std::fs::write(path, bytes).map_err(Failure::io(format!("cannot write {}", path.display())))
+}
+
+/// The largest resident set of this process so far, where the system tells.
+fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes << 10)
+}

@@ -1,0 +1,143 @@
+//! What a crawl has done, in numbers: for the summary, `--json` and the report.
+
+use std::time::Duration;
+
+/// The whole crawl. Counts are of this run of the program unless they say otherwise.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Summary {
+    /// Where it began, as text from the command line.
+    pub(crate) seeds: Vec<String>,
+    /// How a URL was known to be seen: `store`, `filter-only`, `exact-memory` or `sled`.
+    pub(crate) seen_mode: String,
+    /// How keys were shared out: `host` or `none`.
+    pub(crate) partition: String,
+    pub(crate) took: Duration,
+
+    /// Responses with status 200, or 304 on a re-crawl.
+    pub(crate) pages: u64,
+    /// All requests that got an answer, redirects and errors among them; robots.txt is not counted.
+    pub(crate) fetches: u64,
+    pub(crate) redirects: u64,
+    /// URLs given up: no answer, or 5xx, after all attempts.
+    pub(crate) failed: u64,
+    /// Answers 4xx.
+    pub(crate) client_errors: u64,
+    /// Answers 304.
+    pub(crate) not_modified: u64,
+    pub(crate) retries: u64,
+    /// URLs that robots.txt forbids.
+    pub(crate) disallowed: u64,
+    /// URLs still waiting in the frontier: a limit was reached, or a host is held.
+    pub(crate) waiting: u64,
+    /// Hosts whose robots.txt could not be reached; their URLs wait.
+    pub(crate) hosts_held: u64,
+    /// Some of them, each with the reason. Text from the network.
+    pub(crate) held: Vec<String>,
+    pub(crate) hosts: u64,
+    /// Bytes of bodies as they came over the wire.
+    pub(crate) body_bytes: u64,
+
+    /// Distinct URLs in the store, from all runs.
+    pub(crate) urls_discovered: u64,
+    /// Links on pages that lead somewhere one may go, one for each URL and page.
+    pub(crate) links: u64,
+    /// Links left out, by reason: `out of scope`, `nofollow`, `too deep`, and the rules of the traps.
+    pub(crate) left_out: Vec<(String, u64)>,
+
+    pub(crate) seen: SeenCounts,
+
+    /// Pages fetched again although their fetch was committed, without having been asked to. Must be 0.
+    pub(crate) fetched_twice: u64,
+    /// Pages of the ground truth that were not fetched; known for the embedded site only.
+    pub(crate) missed: Option<u64>,
+    /// `filter-only`: distinct new URLs that the filter took for seen, by exact count beside it.
+    pub(crate) lost_to_filter: u64,
+
+    /// Pages whose body is byte by byte that of another page.
+    pub(crate) exact_duplicates: u64,
+    /// Pages whose text nearly is that of another page: simhash within 3 of 64 bits.
+    pub(crate) near_duplicates: u64,
+    /// Pages that name another URL as their canonical one.
+    pub(crate) not_canonical: u64,
+    pub(crate) noindex: u64,
+
+    /// Bytes of all segments of the store.
+    pub(crate) store_bytes: u64,
+    /// Bytes that filters hold in memory.
+    pub(crate) filter_bytes: u64,
+    /// Bytes written to files of the store.
+    pub(crate) written_bytes: u64,
+    /// The largest resident set of the process, where the system tells.
+    pub(crate) peak_rss_bytes: Option<u64>,
+}
+
+/// What it took to know whether URLs were new.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SeenCounts {
+    /// Links looked up: one for each URL and page.
+    pub(crate) checks: u64,
+    /// Answered "new".
+    pub(crate) new: u64,
+    /// Answered "seen before".
+    pub(crate) repeated: u64,
+    /// Answered "seen before" by the cache of recent URLs in front.
+    pub(crate) answered_by_front: u64,
+    /// Answered "seen before" by a memtable, without disk.
+    pub(crate) answered_by_memtable: u64,
+    /// Answered "certainly new" by filters and fences alone, without a block.
+    pub(crate) answered_by_filter: u64,
+    /// Answered with the help of a data block: a filter said "maybe".
+    pub(crate) verified_on_disk: u64,
+    /// Data blocks asked for in vain: the URL was new after all.
+    pub(crate) false_positives: u64,
+    /// Of these, made up by `--false-positives`; the blocks they read are not in the counts below.
+    pub(crate) forced: u64,
+    /// Data blocks asked for, in cache or not.
+    pub(crate) blocks: u64,
+    /// Of these, read from the file, not the cache.
+    pub(crate) disk_reads: u64,
+    /// Data blocks that the same lookups would have asked for without filters.
+    pub(crate) blocks_without_filters: u64,
+}
+
+impl SeenCounts {
+    /// Reads of the file for each check; 0 before the first.
+    pub(crate) fn disk_reads_per_check(&self) -> f64 {
+        ratio(self.disk_reads, self.checks)
+    }
+}
+
+impl Summary {
+    pub(crate) fn pages_per_s(&self) -> f64 {
+        let seconds = self.took.as_secs_f64();
+        if seconds > 0.0 {
+            self.pages as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// How the crawl went, in at most some thousand points.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Series {
+    pub(crate) points: Vec<Point>,
+}
+
+/// Totals since the start, at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Point {
+    pub(crate) at: Duration,
+    pub(crate) pages: u64,
+    /// URLs that wait.
+    pub(crate) queue: u64,
+    pub(crate) seen: SeenCounts,
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
