@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
 use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
-pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta, Traffic};
+pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta, Traffic, Work};
 use crate::storage::{self, AppendFile, ReadCause, Storage};
 
 /// The file that names the live manifest.
@@ -53,6 +53,7 @@ pub(crate) struct State {
     pub(crate) reserved_end: u64,
     /// Lookups in live segments, as far as they were written down.
     pub(crate) traffic: BTreeMap<u64, Traffic>,
+    pub(crate) work: Work,
 }
 
 impl State {
@@ -80,6 +81,7 @@ impl State {
             self.traffic.insert(*id, *traffic);
         }
         self.floor = edit.floor.or(self.floor);
+        self.work = edit.work;
         self.next_file = edit.next_file;
         self.reserved_end = edit.reserved_end;
         Ok(())
@@ -93,6 +95,7 @@ impl State {
             next_file: self.next_file,
             reserved_end: self.reserved_end,
             traffic: self.traffic.iter().map(|(id, one)| (*id, *one)).collect(),
+            work: self.work,
         }
     }
 }
@@ -292,6 +295,7 @@ impl Manifest {
         Edit {
             next_file: self.state.next_file,
             reserved_end: self.state.reserved_end,
+            work: self.state.work,
             ..Edit::default()
         }
     }

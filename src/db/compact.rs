@@ -410,6 +410,10 @@ impl Shared {
         added: Vec<Arc<Segment>>,
         removed: &[u64],
     ) -> Result<()> {
+        let is_written = |one: &&Arc<Segment>| !removed.contains(&one.meta.id);
+        let written = added.iter().filter(is_written);
+        let bytes = written.map(|one| one.meta.file_len).sum();
+        Counters::add(&self.counters.compacted_bytes, bytes);
         let mut manifest = lock(&self.manifest);
         let mut edit = manifest.edit();
         edit.added = added.iter().map(|segment| segment.meta.clone()).collect();

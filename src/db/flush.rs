@@ -139,7 +139,6 @@ impl Shared {
         self.flush_ns_per_kib
             .store(nanos(took) / kib, Ordering::Relaxed);
         Counters::add(&self.counters.flushes, 1);
-        Counters::add(&self.counters.flushed_bytes, bytes);
         self.event(EventKind::Flushed {
             entries: sealed.table.entry_count(),
             bytes,
@@ -200,6 +199,7 @@ impl Shared {
     /// Makes the new segments live: first durably, then for readers. Returns their bytes.
     fn install_flushed(&self, sealed: &Arc<Sealed>, finished: Vec<Finished>) -> Result<u64> {
         let bytes = finished.iter().map(|finished| finished.meta.file_len).sum();
+        Counters::add(&self.counters.flushed_bytes, bytes);
         let (added, segments) = self.open_finished(finished)?;
         let mut manifest = lock(&self.manifest);
         let mut edit = manifest.edit();

@@ -236,6 +236,7 @@ impl Opener {
             blocks: Cache::new(self.options.cache_bytes),
             pages: Cache::new(pages),
         };
+        let counters = Counters::after(manifest.state().work);
         Shared {
             options: self.options.clone(),
             storage: Arc::clone(&self.storage),
@@ -268,7 +269,7 @@ impl Opener {
             }),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
-            counters: Counters::default(),
+            counters,
             events: Mutex::new(VecDeque::new()),
             started: Instant::now(),
             recovery,

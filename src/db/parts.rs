@@ -164,7 +164,6 @@ impl Shared {
             .store(nanos(took) / (input_bytes >> 10).max(1), Ordering::Relaxed);
         Counters::add(&self.counters.compactions, 1);
         Counters::add(&self.counters.compacted_parts, merging.parts.len() as u64);
-        Counters::add(&self.counters.compacted_bytes, bytes);
         Counters::add(&self.counters.compaction_ns, nanos(spent));
         self.event(EventKind::Compacted {
             level,

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 
 use crate::error::{Error, Result};
 use crate::key::Sequence;
-use crate::manifest::{JournalFloor, Manifest};
+use crate::manifest::{JournalFloor, Manifest, Work};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::segment::Caches;
@@ -80,6 +80,26 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Counters of a session that goes on where the last one ended.
+    pub(crate) fn after(work: Work) -> Counters {
+        Counters {
+            user_bytes: work.user_bytes.into(),
+            flushed_bytes: work.flushed_bytes.into(),
+            compacted_bytes: work.merged_bytes.into(),
+            ..Counters::default()
+        }
+    }
+
+    /// What has been written since the store was made.
+    pub(crate) fn work(&self) -> Work {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Work {
+            user_bytes: load(&self.user_bytes),
+            flushed_bytes: load(&self.flushed_bytes),
+            merged_bytes: load(&self.compacted_bytes),
+        }
+    }
+
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }

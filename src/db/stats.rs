@@ -126,7 +126,9 @@ pub struct CacheStats {
     pub capacity_bytes: u64,
 }
 
-/// Merges of segments, and what they cost. Counters start at zero at `open`.
+/// Merges of segments, and what they cost. Counters start at zero at `open`, but for the bytes,
+/// which are those since the store was made: they are written down with each flush and merge and
+/// at close, so that a kill loses what was committed after the last of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CompactionStats {
@@ -153,10 +155,9 @@ pub struct CompactionStats {
 }
 
 impl CompactionStats {
-    /// Bytes written to segments for each byte committed, both since `open`; the journal adds
-    /// about one. Memtables that wait count as committed and not yet as written, and merges of
-    /// what earlier sessions wrote as written: it is the cost of the tree after a session that is
-    /// long against its memtables. `None` before the first write.
+    /// Bytes written to segments for each byte committed, in all sessions; the journal adds about
+    /// one. Memtables that wait count as committed and not yet as written. `None` before the
+    /// first write.
     pub fn write_amplification(&self) -> Option<f64> {
         let written = (self.flushed_bytes + self.merged_bytes) as f64;
         ratio(written, self.user_bytes as f64)

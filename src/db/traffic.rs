@@ -1,4 +1,4 @@
-//! Counters of lookups that outlive the session: written to the manifest with the edits of
+//! Counters of lookups and of bytes written that outlive the session: written to the manifest with the edits of
 //! flushes and compactions and at close, never for their own sake while lookups go on. After a
 //! kill, what was counted since the last edit is lost.
 
@@ -21,9 +21,10 @@ impl Shared {
         load(&self.counters.segment_hits) + load(&self.counters.absent)
     }
 
-    /// Adds what has been counted since the last edit, of the segments that are live after this
-    /// one and were before.
+    /// Adds what has been counted since the last edit: bytes written, and lookups in the segments
+    /// that are live after this one and were before.
     pub(crate) fn add_traffic(&self, manifest: &Manifest, edit: &mut Edit) {
+        edit.work = self.counters.work();
         let removed: BTreeSet<u64> = edit.removed.iter().copied().collect();
         let added: BTreeSet<u64> = edit.added.iter().map(|segment| segment.id).collect();
         let (now, state) = (self.lookups_in_runs(), manifest.state());
@@ -50,7 +51,7 @@ impl Shared {
         let mut manifest = lock(&self.manifest);
         let mut edit = manifest.edit();
         self.add_traffic(&manifest, &mut edit);
-        if edit.traffic.is_empty() {
+        if edit.traffic.is_empty() && edit.work == manifest.state().work {
             return Ok(());
         }
         let clean_at = manifest.current().clean_at;

@@ -67,6 +67,16 @@ pub(crate) struct Traffic {
     pub(crate) lookups: u64,
 }
 
+/// Bytes written since the store was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Work {
+    /// Of batches, as they were committed.
+    pub(crate) user_bytes: u64,
+    /// Of segments, by flushes and by merges.
+    pub(crate) flushed_bytes: u64,
+    pub(crate) merged_bytes: u64,
+}
+
 /// Which journals are still needed: from this one on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JournalFloor {
@@ -89,6 +99,8 @@ pub(crate) struct Edit {
     pub(crate) reserved_end: u64,
     /// What was counted for segments that are live after this edit, in place of what was known.
     pub(crate) traffic: Vec<(u64, Traffic)>,
+    /// In place of what was known.
+    pub(crate) work: Work,
 }
 
 impl Header {
@@ -172,6 +184,10 @@ impl Edit {
             out.extend_from_slice(&id.to_le_bytes());
             traffic.encode(&mut out);
         }
+        let work = &self.work;
+        for number in [work.user_bytes, work.flushed_bytes, work.merged_bytes] {
+            varint::encode(number, &mut out);
+        }
         out
     }
 
@@ -233,6 +249,11 @@ impl Edit {
             let id = cursor.u64("edit.traffic_id")?;
             edit.traffic.push((id, Traffic::decode(&mut cursor)?));
         }
+        edit.work = Work {
+            user_bytes: cursor.varint("edit.user_bytes")?,
+            flushed_bytes: cursor.varint("edit.flushed_bytes")?,
+            merged_bytes: cursor.varint("edit.merged_bytes")?,
+        };
         cursor.end("edit")?;
         Ok(edit)
     }
@@ -343,6 +364,11 @@ mod tests {
             next_file: 15,
             reserved_end: 40,
             traffic: vec![(12, Traffic::default()), (13, traffic)],
+            work: Work {
+                user_bytes: 300,
+                flushed_bytes: u64::MAX,
+                merged_bytes: 0,
+            },
         }
     }
 

@@ -99,7 +99,9 @@ pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
 fn compactions(compactions: &CompactionStats) -> Object {
     Object::new()
         .field("merges", compactions.merges)
+        .field("parts", compactions.parts)
         .field("moves", compactions.moves)
+        .field("dropped", compactions.dropped)
         .field("flushed_bytes", compactions.flushed_bytes)
         .field("merged_bytes", compactions.merged_bytes)
         .field("merge_ns", nanoseconds(compactions.merge_time))

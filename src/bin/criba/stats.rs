@@ -219,7 +219,7 @@ fn amplification(stats: &Stats) -> [String; 3] {
             known(lookups.reads_per_absent(), small)
         ),
         format!(
-            "write amplification {} since open: {} bytes flushed and {} merged for {} committed",
+            "write amplification {} in all sessions: {} bytes flushed and {} merged for {} committed",
             known(compactions.write_amplification(), two),
             thousands(compactions.flushed_bytes),
             thousands(compactions.merged_bytes),
@@ -233,9 +233,11 @@ fn work(stats: &Stats) -> Vec<String> {
     let (compactions, stalls) = (&stats.compactions, &stats.stalls);
     vec![
         format!(
-            "compactions since open: {} merges, {} moves; {} bytes wait",
+            "compactions since open: {} merges in {} parts, {} moves, {} segments dropped; {} bytes wait",
             compactions.merges,
+            compactions.parts,
             compactions.moves,
+            compactions.dropped,
             thousands(compactions.debt_bytes)
         ),
         cache("blocks", &stats.block_cache),

@@ -210,6 +210,9 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         assert_eq!(blocks[0] == 0, blocks[1] == 0);
         assert!(reader.varint("lookups") >= probes);
     }
+    let work = ["committed bytes", "flushed bytes", "merged bytes"];
+    let work = work.map(|name| reader.varint(name));
+    assert_eq!(work[2], 0, "nothing was merged");
 }
 
 /// Reads the journals from the floor on, adds what they hold and returns the last sequence.

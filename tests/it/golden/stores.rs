@@ -53,8 +53,8 @@ pub(super) fn new_store(store_id: u128, hash_seed: u64) -> Files {
     manifest.extend(store_id.to_le_bytes());
     manifest.extend(hash_seed.to_le_bytes());
     manifest.extend(checksum(1, 0, &[&manifest]).to_le_bytes());
-    let payload = [&2_u64.to_le_bytes()[..], &66_u64.to_le_bytes(), &[0; 4]].concat();
-    let covered = [&20_u32.to_le_bytes()[..], &[0; 8], &payload].concat();
+    let payload = [&2_u64.to_le_bytes()[..], &66_u64.to_le_bytes(), &[0; 7]].concat();
+    let covered = [&23_u32.to_le_bytes()[..], &[0; 8], &payload].concat();
     manifest.extend(checksum(1, 52, &[&covered]).to_le_bytes());
     manifest.extend(covered);
 
