@@ -1,0 +1,1 @@
+//! Tests of the program as a whole: real files, real stores, no network but loopback.
