@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,9 @@ const NAMES_MAX: usize = 8192;
 
 /// A journal of more than this is better turned into a segment than replayed by the next run.
 const FLUSH_WORTH_BYTES: u64 = 256 << 10;
+
+/// An index up to so many times what was written is merged at the end of a run.
+const TIDY_RATIO: u64 = 4;
 
 /// Directories that the walk may be ahead.
 const AHEAD: usize = 64;
@@ -72,25 +76,36 @@ pub(crate) struct Run<'a> {
     synced_end: u64,
 }
 
+/// What is left when it is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) archive: Archive,
+    pub(crate) counts: Counts,
+    /// Source files opened.
+    pub(crate) opened: u64,
+    summary: String,
+}
+
 pub(crate) fn run(args: &IngestArgs) -> Result<Exit, Failure> {
-    let (archive, counts) = ingest(args)?;
-    archive.db.close()?;
-    Ok(match counts.troubles {
+    let ended = ingest(args)?;
+    ended.archive.db.close()?;
+    io::stdout()
+        .write_all(ended.summary.as_bytes())
+        .map_err(|error| Failure::output(&error))?;
+    Ok(match ended.counts.troubles {
         0 => Exit::Done,
         _ => Exit::Partly,
     })
 }
 
-/// Does the work, prints the summary, and leaves the archive open.
-pub(crate) fn ingest(args: &IngestArgs) -> Result<(Archive, Counts), Failure> {
-    let archive = Archive::open_to_write(
-        &args.store.store,
-        &Choices {
-            is_index_only: args.index_only,
-            zstd_level: args.zstd_level,
-            bits_per_key: args.bits_per_key,
-        },
-    )?;
+/// Does the work and leaves the archive open.
+pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
+    let choices = Choices {
+        is_index_only: args.index_only,
+        zstd_level: args.zstd_level,
+        bits_per_key: args.bits_per_key,
+    };
+    let archive = Archive::open_to_write(&args.store.store, &choices)?;
     let cannot = |error| Failure::io("cannot look at the store's directory", &error);
     let meta = fs::metadata(&args.store.store).map_err(cannot)?;
     let options = WalkOptions {
@@ -103,15 +118,21 @@ pub(crate) fn ingest(args: &IngestArgs) -> Result<(Archive, Counts), Failure> {
         all = Box::new(all.chain(sources::listed(list, args.null)?));
     }
     let mut run = Run::new(&archive, args);
+    let (out, messages) = sync_channel(AHEAD);
     std::thread::scope(|scope| {
-        let (out, messages) = sync_channel(AHEAD);
         scope.spawn(move || walk::walk(all, &options, &out));
-        run.take_all(&messages)
+        // By value: when this ends early, the walk ends too.
+        run.take_all(messages)
     })?;
     let totals = run.finish()?;
-    let counts = run.counts;
-    summary::print(&mut run, &totals)?;
-    Ok((archive, counts))
+    let (counts, opened) = (run.counts, run.sources.opened.load(Ordering::Relaxed));
+    let summary = summary::of(&mut run, &totals);
+    Ok(Ended {
+        archive,
+        counts,
+        opened,
+        summary,
+    })
 }
 
 impl<'a> Run<'a> {
@@ -128,8 +149,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// By value, so that the walk ends when this does.
-    fn take_all(&mut self, messages: &Receiver<Message>) -> Result<(), Failure> {
+    #[expect(clippy::needless_pass_by_value, reason = "its end is the walk's end")]
+    fn take_all(&mut self, messages: Receiver<Message>) -> Result<(), Failure> {
         let progress = Progress::new(None);
         let mut group = Group::default();
         while let Ok(message) = messages.recv() {
@@ -245,7 +266,8 @@ impl<'a> Run<'a> {
     /// Writes down where a document went. One that was skipped keeps what was known of it.
     fn enter(&mut self, directories: &mut [Directory], work: &Work, outcome: Outcome) {
         use std::os::unix::ffi::OsStrExt as _;
-        let entry = &mut directories[work.slot.0].entries[work.slot.1];
+        let directory = &mut directories[work.slot.0];
+        let entry = &mut directory.entries[work.slot.1];
         match outcome {
             Ok(fate) => {
                 self.count(work, fate);
@@ -254,9 +276,12 @@ impl<'a> Run<'a> {
                         document: fate.document,
                     };
                 }
+                // The stamp may be as before, and only the content another.
+                directory.is_changed |= *entry != work.old;
             }
             Err(what) => {
                 entry.clone_from(&work.old);
+                directory.is_changed |= entry.is_none();
                 self.trouble(work.path.as_os_str().as_bytes(), &what);
             }
         }
@@ -389,6 +414,21 @@ impl<'a> Run<'a> {
         Ok(end)
     }
 
+    /// What the next run opens is to be in few segments: it would replay the journal, and merge
+    /// what this run has left to merge. A merge that is much larger than what was written is left
+    /// for later.
+    fn leave_tidy(&self) -> Result<(), Failure> {
+        let db = &self.archive.db;
+        db.flush()?;
+        let stats = db.stats();
+        let held: u64 = stats.segments().map(|segment| segment.file_bytes).sum();
+        let is_worth_it = held < TIDY_RATIO * stats.compactions.user_bytes;
+        if is_worth_it && !stats.compactions.is_settled {
+            db.compact_all()?.wait()?;
+        }
+        Ok(())
+    }
+
     /// The end of a run: counters are kept for the next one, and everything survives power loss.
     fn finish(&mut self) -> Result<Totals, Failure> {
         let stats = self.archive.db.stats();
@@ -410,11 +450,13 @@ impl<'a> Run<'a> {
             bits_per_key: tune::bits_per_key(&load).or(before.bits_per_key),
         };
         let db = &self.archive.db;
+        if stats.compactions.user_bytes == 0 {
+            // Nothing has changed, so nothing is written.
+            return Ok(totals);
+        }
         db.put(keys::TOTALS, totals.encode())?;
-        // What the next run opens is in segments, so that it does not have to replay a journal.
-        let is_worth_it = stats.memtable.active_bytes > FLUSH_WORTH_BYTES;
-        if is_worth_it {
-            db.flush()?;
+        if stats.memtable.active_bytes > FLUSH_WORTH_BYTES || stats.memtable.flushes > 0 {
+            self.leave_tidy()?;
         }
         db.sync()?;
         Ok(totals)

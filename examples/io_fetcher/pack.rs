@@ -7,6 +7,7 @@
 //! that was killed, nothing refers to it, and it is overwritten. Frames are synced before the batch
 //! that names them is committed, so the index never refers to what a power loss can take.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,6 +15,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zstd::bulk::Compressor;
 
 use crate::record::{FRAME_BYTES_MAX, Frame};
 
@@ -77,7 +80,7 @@ impl Packs {
 
     /// Compresses and appends.
     pub(crate) fn append(&self, raw: &[u8]) -> io::Result<Frame> {
-        let packed = zstd::bulk::compress(raw, self.level)?;
+        let packed = compress(raw, self.level)?;
         let stored = if packed.len() < raw.len() {
             &packed
         } else {
@@ -195,6 +198,20 @@ impl Packs {
             .map(|meta| meta.len());
         sizes.sum()
     }
+}
+
+/// With a compressor for each thread: making one costs more than compressing a small file.
+fn compress(raw: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    thread_local! {
+        static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|kept| match kept {
+        Some((its, compressor)) if *its == level => compressor.compress(raw),
+        kept => {
+            let (_, compressor) = kept.insert((level, Compressor::new(level)?));
+            compressor.compress(raw)
+        }
+    })
 }
 
 #[cfg(test)]

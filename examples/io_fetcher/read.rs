@@ -38,16 +38,21 @@ pub(crate) fn stamp(meta: &Metadata) -> Stamp {
 pub(crate) const CHANGED: &str = "it changed while it was read; run again when it is at rest";
 
 impl Sources {
-    /// Opens a file that has to have this stamp. A pipe or a link that has taken its place is not
-    /// waited for and not followed.
+    /// Opens a file that has to have this stamp.
     fn open(&self, path: &Path, expected: &Stamp) -> Result<File, String> {
+        let file = self.open_any(path)?;
+        check_unchanged(&file, expected)?;
+        Ok(file)
+    }
+
+    /// Opens a file. A pipe or a link that has taken its place is not waited for and not followed.
+    fn open_any(&self, path: &Path) -> Result<File, String> {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path)
             .map_err(|error| error.to_string())?;
         self.opened.fetch_add(1, Ordering::Relaxed);
-        check_unchanged(&file, expected)?;
         Ok(file)
     }
 
@@ -63,7 +68,8 @@ impl Sources {
 
     /// The first block, or all of a smaller file.
     pub(crate) fn first_block(&self, path: &Path, expected: &Stamp) -> Result<Vec<u8>, String> {
-        let file = self.open(path, expected)?;
+        // Whether it is the file that was listed is asked once, after the read.
+        let file = self.open_any(path)?;
         let mut block = vec![0; first_len(expected.size)];
         self.read_at(&file, &mut block, 0)?;
         check_unchanged(&file, expected)?;

@@ -1,13 +1,11 @@
 //! What is said at the end of an ingest.
 
-use std::io::{self, Write as _};
 use std::sync::atomic::Ordering;
 
 use criba::storage::ReadCause;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
 use crate::ingest::Run;
 use crate::ledger::Level;
 use crate::report::{self, Totals};
@@ -35,15 +33,12 @@ impl Store {
     }
 }
 
-/// Prints what a run did.
-pub(crate) fn print(run: &mut Run<'_>, totals: &Totals) -> Result<(), Failure> {
-    let text = match run.args.store.json {
+/// What a run did, as it was asked for.
+pub(crate) fn of(run: &mut Run<'_>, totals: &Totals) -> String {
+    match run.args.store.json {
         true => format!("{}\n", json(run, totals)),
         false => text(run, totals),
-    };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::output(&error))
+    }
 }
 
 fn json(run: &mut Run<'_>, totals: &Totals) -> Value {
