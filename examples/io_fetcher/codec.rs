@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        self.take(N)?.try_into().map_err(|_| Malformed)
+        self.take(N)?.try_into().ok().ok_or(Malformed)
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
@@ -64,14 +64,14 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let len = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        let len = usize::try_from(self.number()?).ok().ok_or(Malformed)?;
         self.take(len)
     }
 
     /// A count of things of at least one byte each: no more than bytes are left, so that nothing
     /// is allocated for what cannot be there.
     pub(crate) fn count(&mut self) -> Result<usize, Malformed> {
-        let count = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        let count = usize::try_from(self.number()?).ok().ok_or(Malformed)?;
         if count > self.0.len() {
             return Err(Malformed);
         }

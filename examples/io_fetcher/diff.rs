@@ -52,7 +52,7 @@ pub(crate) fn compare(
             difference.missing(entry, is_whole, args.prune);
         }
         let entry = old.next_if(|entry| entry.name == found.name);
-        difference.found(entry, found, at, (args, slot));
+        difference.found(entry.as_ref(), found, at, (args, slot));
     }
     for entry in old {
         difference.missing(entry, is_whole, args.prune);
@@ -88,12 +88,12 @@ impl Difference {
 
     fn found(
         &mut self,
-        old: Option<Entry>,
+        old: Option<&Entry>,
         found: Found,
         at: i64,
         (args, slot): (&IngestArgs, usize),
     ) {
-        if let Some(old) = &old
+        if let Some(old) = old
             && matches!(old.what, What::Directory) != matches!(found.kind, Kind::Directory)
             && !old.is_gone
         {
@@ -119,16 +119,11 @@ impl Difference {
             name: found.name,
         };
         if is_file {
-            self.file(
-                old.as_ref(),
-                &mut entry,
-                args,
-                (found.device, found.links, slot),
-            );
+            self.file(old, &mut entry, args, (found.device, found.links, slot));
         } else {
             self.links += u64::from(matches!(entry.what, What::Link { .. }));
         }
-        self.directory.is_changed |= old.as_ref() != Some(&entry);
+        self.directory.is_changed |= old != Some(&entry);
         self.directory.entries.push(Some(entry));
     }
 

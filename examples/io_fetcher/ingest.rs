@@ -1,6 +1,6 @@
 //! `ingest`: what has changed since the last run is compared, and stored where it is new.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -81,8 +81,6 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Ended {
     pub(crate) archive: Archive,
     pub(crate) counts: Counts,
-    /// Source files opened.
-    pub(crate) opened: u64,
     summary: String,
 }
 
@@ -125,12 +123,11 @@ pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
         run.take_all(messages)
     })?;
     let totals = run.finish()?;
-    let (counts, opened) = (run.counts, run.sources.opened.load(Ordering::Relaxed));
+    let counts = run.counts;
     let summary = summary::of(&mut run, &totals);
     Ok(Ended {
         archive,
         counts,
-        opened,
         summary,
     })
 }
@@ -188,6 +185,11 @@ impl<'a> Run<'a> {
         let is_nothing = listing.found.is_empty() && !listing.is_whole;
         if is_nothing || listing.path.as_os_str().len() > keys::NAME_BYTES_MAX {
             return Ok(());
+        }
+        // Its record must be there before it is changed again.
+        if !group.paths.insert(listing.path.clone()) {
+            self.settle(std::mem::take(group))?;
+            group.paths.insert(listing.path.clone());
         }
         self.counts.directories += u64::from(listing.is_whole);
         let old = self.directory(&listing.path)?;
@@ -431,6 +433,7 @@ impl<'a> Run<'a> {
 
     /// The end of a run: counters are kept for the next one, and everything survives power loss.
     fn finish(&mut self) -> Result<Totals, Failure> {
+        self.counts.opened = self.sources.opened.load(Ordering::Relaxed);
         let stats = self.archive.db.stats();
         let filters = self.ledger.filters();
         let load = Load {
@@ -481,6 +484,7 @@ pub(crate) fn new(document: u64) -> Outcome {
 #[derive(Debug, Default)]
 struct Group {
     directories: Vec<Directory>,
+    paths: BTreeSet<PathBuf>,
     works: Vec<Work>,
     names: usize,
 }

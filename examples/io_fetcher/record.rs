@@ -63,7 +63,8 @@ pub(crate) fn encode_directory(entries: &[Entry]) -> Vec<u8> {
             What::Link { .. } => LINK,
             What::Directory => DIRECTORY,
         };
-        let flags = kind | u8::from(entry.is_gone) * GONE | u8::from(entry.is_racy) * RACY;
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = kind | flag(entry.is_gone, GONE) | flag(entry.is_racy, RACY);
         out.push(flags);
         let shared = shared_prefix(&before.name, &entry.name);
         put_number(shared as u64, &mut out);
@@ -127,7 +128,7 @@ pub(crate) fn decode_directory(bytes: &[u8]) -> Result<Vec<Entry>, Malformed> {
 
 fn decode_entry(reader: &mut Reader<'_>, before: &mut Before) -> Result<Entry, Malformed> {
     let flags = reader.byte()?;
-    let shared = usize::try_from(reader.number()?).map_err(|_| Malformed)?;
+    let shared = usize::try_from(reader.number()?).ok().ok_or(Malformed)?;
     let mut name = before.name.get(..shared).ok_or(Malformed)?.to_vec();
     name.extend_from_slice(reader.bytes()?);
     let size = reader.number()?;
@@ -171,7 +172,7 @@ fn decode_entry(reader: &mut Reader<'_>, before: &mut Before) -> Result<Entry, M
 
 fn decode_time(reader: &mut Reader<'_>, last: i64) -> Result<i64, Malformed> {
     let seconds = last.div_euclid(NANOS).checked_add(reader.signed()?);
-    let nanos = i64::try_from(reader.number()?).map_err(|_| Malformed)?;
+    let nanos = i64::try_from(reader.number()?).ok().ok_or(Malformed)?;
     // The least time is less than a whole number of seconds can say: wrap there and back.
     let seconds = seconds.ok_or(Malformed)?;
     Ok(seconds.wrapping_mul(NANOS).wrapping_add(nanos))
@@ -270,7 +271,7 @@ pub(crate) fn encode_span(span: &Span, next: u64, out: &mut Vec<u8>) {
 pub(crate) fn decode_span(reader: &mut Reader<'_>, next: u64) -> Result<Span, Malformed> {
     let address = next.wrapping_add(reader.signed()? as u64);
     let mut short = || -> Result<u32, Malformed> {
-        let number = u32::try_from(reader.number()?).map_err(|_| Malformed)?;
+        let number = u32::try_from(reader.number()?).ok().ok_or(Malformed)?;
         (number <= FRAME_BYTES_MAX)
             .then_some(number)
             .ok_or(Malformed)

@@ -41,6 +41,8 @@ pub(crate) struct Counts {
     pub(crate) pieces: u64,
     pub(crate) pieces_found: u64,
     pub(crate) pieces_found_bytes: u64,
+    /// Times that a source file was opened.
+    pub(crate) opened: u64,
     /// Skipped and reported.
     pub(crate) troubles: u64,
     /// Contents found damaged in the store and stored again.
@@ -71,6 +73,7 @@ impl Counts {
             "pieces": self.pieces,
             "pieces_found": self.pieces_found,
             "pieces_found_bytes": self.pieces_found_bytes,
+            "source_files_opened": self.opened,
             "troubles": self.troubles,
             "repaired": self.repaired,
         })

@@ -50,7 +50,6 @@ fn json(run: &mut Run<'_>, totals: &Totals) -> Value {
     });
     let store = Store::of(run);
     let mut object = run.counts.json();
-    object["source_files_opened"] = json!(run.sources.opened.load(Ordering::Relaxed));
     object["source_bytes_read"] = json!(run.sources.bytes.load(Ordering::Relaxed));
     object["asked"] = Value::Object(levels.collect());
     object["reads_avoided_by_filters"] = json!(filters.reads_avoided);

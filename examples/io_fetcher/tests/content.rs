@@ -45,7 +45,7 @@ fn a_second_run_opens_and_writes_nothing() {
         (second.counts.unchanged, second.counts.documents),
         (200, 200)
     );
-    assert_eq!(second.opened, 0);
+    assert_eq!(second.counts.opened, 0);
     assert_eq!(second.archive.db.stats().compactions.user_bytes, 0);
 }
 
@@ -62,7 +62,7 @@ fn only_what_changed_is_opened() {
     assert_eq!((ended.counts.changed, ended.counts.unchanged), (2, 198));
     assert_eq!((ended.counts.stored, ended.counts.duplicates), (1, 1));
     // The first block of each, and the rest of the one that may be the same.
-    assert_eq!(ended.opened, 3);
+    assert_eq!(ended.counts.opened, 3);
     drop(ended);
     assert!(place.extract() == place.files());
 }
@@ -145,7 +145,7 @@ fn paranoia_opens_everything_and_finds_hidden_changes() {
     drop(place.ingest(&[]));
     let ended = place.ingest(&["--paranoid"]);
     assert_eq!((ended.counts.unchanged, ended.counts.changed), (50, 0));
-    assert_eq!(ended.opened, 45, "all but those of no bytes");
+    assert_eq!(ended.counts.opened, 45, "all but those of no bytes");
     drop(ended);
 
     // Same size and mtime, which is all that `mtime` looks at.
@@ -225,9 +225,9 @@ fn what_has_just_changed_is_looked_at_again() {
     }
     assert!(racy, "ctime {}", meta.ctime());
     let again = place.ingest(&[]);
-    assert_eq!((again.opened, again.counts.duplicates), (1, 1));
+    assert_eq!((again.counts.opened, again.counts.duplicates), (1, 1));
     drop(again);
-    assert_eq!(place.ingest(&[]).opened, 0);
+    assert_eq!(place.ingest(&[]).counts.opened, 0);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn groups_are_those_of_a_full_comparison() {
     assert_eq!(groups(&ended), expected(&place));
     drop(ended);
     let again = place.ingest(&["--index-only"]);
-    assert_eq!(again.opened, 0);
+    assert_eq!(again.counts.opened, 0);
     drop(again);
     assert_eq!(place.run(&["check", "--json"]).unwrap(), Exit::Done);
     assert_eq!(place.run(&["list", "--duplicates"]).unwrap(), Exit::Done);
@@ -77,7 +77,7 @@ fn a_file_is_read_no_further_than_needed() {
     }
     let ended = place.ingest(&["--index-only"]);
     assert_eq!(
-        (ended.opened, ended.counts.stored),
+        (ended.counts.opened, ended.counts.stored),
         (0, 100),
         "every size is there once"
     );
@@ -85,12 +85,12 @@ fn a_file_is_read_no_further_than_needed() {
     // The same size as one of them, another first block: both are opened, for one block each.
     place.write("other", noise(200, 10_007));
     let ended = place.ingest(&["--index-only"]);
-    assert_eq!((ended.opened, ended.counts.hashed), (2, 0));
+    assert_eq!((ended.counts.opened, ended.counts.hashed), (2, 0));
     drop(ended);
     // And the same first block as both are hashed.
     place.write("same", noise(200, 10_007));
     let ended = place.ingest(&["--index-only"]);
-    assert_eq!((ended.opened, ended.counts.hashed), (3, 2));
+    assert_eq!((ended.counts.opened, ended.counts.hashed), (3, 2));
     assert_eq!(ended.counts.duplicates, 1);
 }
 

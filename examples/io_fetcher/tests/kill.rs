@@ -52,7 +52,7 @@ fn kills_leave_a_store_that_goes_on() {
             if place.store.join("index/CURRENT").exists() {
                 // Whatever is committed is whole. Before the first commit there is nothing yet.
                 let checked = place.run(&["check"]);
-                let exit = checked.map_or_else(|failure| failure.exit, |exit| exit);
+                let exit = checked.unwrap_or_else(|failure| failure.exit);
                 assert!(exit == Exit::Done || exit == Exit::Usage, "{exit:?}");
             }
         }

@@ -38,7 +38,7 @@ fn links_specials_and_strange_names() {
         (2, 1, 2)
     );
     assert_eq!(counts.troubles, 0);
-    assert_eq!(ended.opened, 3, "another name is not another file");
+    assert_eq!(ended.counts.opened, 3, "another name is not another file");
     drop((ended, socket));
     assert!(place.extract() == place.files());
     let out = place.out.join(place.tree.strip_prefix("/").unwrap());
@@ -86,17 +86,19 @@ fn what_is_gone_is_kept_until_pruned() {
     assert!(place.extract() == place.files());
 }
 
+/// Bug: a directory whose files were named one by one with others between was settled twice at
+/// once, and the second record replaced the first.
 #[test]
 fn lists_of_files() {
     let place = Place::new();
     plant(&place, 30);
     let list = place.store.with_extension("list");
-    let names = ["d0/e0/f0", "d1/e1/f1", "not there", "d1/e1/f1"];
+    let names = ["d0/e0/f0", "d1/e1/f1", "not there", "d0/e0/f21", "d1/e1/f1"];
     let names = names.map(|name| place.tree.join(name).to_str().unwrap().to_owned());
     fs::write(&list, names.join("\0")).unwrap();
     let list = list.to_str().unwrap();
     let ended = place.ingest_these(&["--files-from", list, "-0"]);
-    assert_eq!((ended.counts.new, ended.counts.troubles), (2, 1));
+    assert_eq!((ended.counts.new, ended.counts.troubles), (3, 1));
     assert_eq!(
         ended.counts.gone, 0,
         "others in the directory were not asked for"
@@ -106,7 +108,7 @@ fn lists_of_files() {
         place.run(&["ingest", "--files-from", list, "-0"]).unwrap(),
         Exit::Partly
     );
-    assert_eq!(place.ingest(&[]).counts.unchanged, 2);
+    assert_eq!(place.ingest(&[]).counts.unchanged, 3);
     assert!(place.extract() == place.files());
 }
 
