@@ -194,8 +194,8 @@ fn read_totals(db: &Db) -> Result<Totals, Failure> {
 /// Small memtables and cache: the whole program is to stay within 40 MB.
 fn builder(index: &Path, bits_per_key: Option<u8>) -> criba::Builder {
     let builder = Db::builder(index)
-        .memtable_bytes(4 << 20)
-        .sealed_memtables_max(2)
+        .memtable_bytes(8 << 20)
+        .sealed_memtables_max(1)
         .cache_bytes(4 << 20)
         .level_base_bytes(16 << 20)
         .compression(Compression::Zstd { level: 1 });

@@ -115,25 +115,38 @@ def change(tree, part):
     print(f"{changed} files changed")
 
 
+def apart(work, *arguments):
+    """In a process of its own: the memory of this one is the least that a child is said to have."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        work(*arguments)
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def content(program, scratch, trees):
     tree, runs = f"{scratch}/tree", {"First run": [], "Second run": [], "1 % changed": []}
-    stores = [f"{scratch}/{name}" for name in ("ours", "restic", "borg", "rsync")]
+    stores = [f"{scratch}/{name}" for name in ("ours", "cdc", "restic", "borg", "rsync")]
     for number in range(ROUNDS):
         for path in stores + [f"{scratch}/restic-cache", f"{scratch}/borg-home"]:
             shutil.rmtree(path, ignore_errors=True)
         subprocess.run(["rsync", "-a", "--delete", trees[0] + "/", tree + "/"], check=True)
-        run(["restic", "init", "-r", stores[1]])
-        run(["borg", "init", "-e", "none", stores[2]])
+        run(["restic", "init", "-r", stores[2]])
+        run(["borg", "init", "-e", "none", stores[3]])
         commands = {
             "io_fetcher": [program, "ingest", "--store", stores[0], "--json", tree],
-            "restic": ["restic", "backup", "-q", "-r", stores[1], tree],
-            "borg": ["borg", "create", stores[2] + "::{now}-{pid}", tree],
-            "rsync -a": ["rsync", "-a", tree + "/", stores[3] + "/"],
+            "io_fetcher, cdc": [program, "ingest", "--store", stores[1], "--granularity", "cdc",
+                                "--json", tree],
+            "restic": ["restic", "backup", "-q", "-r", stores[2], tree],
+            "borg": ["borg", "create", stores[3] + "::{now}-{pid}", tree],
+            "rsync -a": ["rsync", "-a", tree + "/", stores[4] + "/"],
         }
         subprocess.run(["sync"])
         for title in runs:
             if title.startswith("1"):
-                change(tree, 0.01)
+                apart(change, tree, 0.01)
             runs[title].append({name: run(command) for name, command in commands.items()})
         sizes = [int(subprocess.check_output(["du", "-sb", path]).split()[0]) for path in stores]
         print("bytes of the stores:", dict(zip(commands, sizes)))
@@ -153,7 +166,7 @@ def grain(program, scratch, trees):
         shutil.rmtree(store, ignore_errors=True)
         for title in ("first", "1 % changed"):
             if title != "first":
-                change(tree, 0.01)
+                apart(change, tree, 0.01)
             command = [program, "ingest", "--store", store, "--json", *options, tree]
             took = run(command, f"{scratch}/grain.json")
             with open(f"{scratch}/grain.json") as file:

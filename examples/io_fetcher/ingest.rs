@@ -32,8 +32,11 @@ const NAMES_MAX: usize = 8192;
 /// A journal of more than this is better turned into a segment than replayed by the next run.
 const FLUSH_WORTH_BYTES: u64 = 256 << 10;
 
-/// An index up to so many times what was written is merged at the end of a run.
+/// An index up to so many times what was written is merged at the end of a run,
 const TIDY_RATIO: u64 = 4;
+
+/// if it has more sorted runs than this, so that the next run would begin with merging them.
+const RUNS_TIDY: usize = 3;
 
 /// Directories that the walk may be ahead.
 const AHEAD: usize = 64;
@@ -425,7 +428,7 @@ impl<'a> Run<'a> {
         let stats = db.stats();
         let held: u64 = stats.segments().map(|segment| segment.file_bytes).sum();
         let is_worth_it = held < TIDY_RATIO * stats.compactions.user_bytes;
-        if is_worth_it && !stats.compactions.is_settled {
+        if is_worth_it && stats.runs.len() > RUNS_TIDY {
             db.compact_all()?.wait()?;
         }
         Ok(())
