@@ -1,0 +1,215 @@
+//! The store on disk: an index in criba and packs of content beside it.
+
+use std::path::{Path, PathBuf};
+
+use criba::{Access, Compression, Create, Db, FilterPolicy};
+
+use crate::codec::Reader;
+use crate::exit::{Exit, Failure};
+use crate::keys;
+use crate::ledger::malformed;
+use crate::pack::Packs;
+use crate::record::{Document, Frame};
+use crate::report::Totals;
+
+/// First byte of `M`. Written to disk; 2 was never used.
+const FORMAT: u8 = 1;
+
+/// Frames kept decoded while a document is read: the lines of one may lie in many.
+const FRAMES_KEPT: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Archive {
+    pub(crate) path: PathBuf,
+    pub(crate) db: Db,
+    pub(crate) packs: Packs,
+    pub(crate) is_index_only: bool,
+    /// Number of the next new document.
+    pub(crate) next_document: u64,
+    pub(crate) totals: Totals,
+}
+
+/// What is chosen when an archive is opened to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choices {
+    pub(crate) is_index_only: bool,
+    pub(crate) zstd_level: i32,
+    pub(crate) bits_per_key: Option<u8>,
+}
+
+impl Archive {
+    /// Opens the archive, or makes it.
+    pub(crate) fn open_to_write(path: &Path, choices: &Choices) -> Result<Archive, Failure> {
+        make_folder(path)?;
+        make_folder(&path.join("packs"))?;
+        let index = path.join("index");
+        let mut db = builder(&index, choices.bits_per_key).open()?;
+        let totals = read_totals(&db)?;
+        if choices.bits_per_key.is_none() && totals.bits_per_key.is_some() {
+            db.close()?;
+            db = builder(&index, totals.bits_per_key).open()?;
+        }
+        if db.get(keys::META)?.is_none() {
+            db.put(keys::META, [FORMAT, u8::from(choices.is_index_only)])?;
+        }
+        let archive = Archive::over(path, db, choices.zstd_level)?;
+        if archive.is_index_only != choices.is_index_only {
+            let (is, asked) = if archive.is_index_only {
+                ("an index without content", "without --index-only")
+            } else {
+                ("a store with content", "with --index-only")
+            };
+            return Err(Failure::usage(format!(
+                "{} is {is}, it cannot be used {asked}; choose another directory with --store",
+                path.display()
+            )));
+        }
+        Ok(archive)
+    }
+
+    /// Opens an existing archive to read; others may read it at the same time.
+    pub(crate) fn open_to_read(path: &Path) -> Result<Archive, Failure> {
+        if !path.join("index").is_dir() {
+            return Err(Failure::usage(format!(
+                "{} is no store; `ingest` makes one",
+                path.display()
+            )));
+        }
+        let db = builder(&path.join("index"), None)
+            .create(Create::Never)
+            .access(Access::ReadOnly)
+            .open()?;
+        Archive::over(path, db, 1)
+    }
+
+    fn over(path: &Path, db: Db, zstd_level: i32) -> Result<Archive, Failure> {
+        let Some(meta) = db.get(keys::META)? else {
+            return Err(Failure::usage(format!(
+                "{} holds no documents yet; `ingest` some",
+                path.display()
+            )));
+        };
+        let is_index_only = match meta[..] {
+            [FORMAT, kind @ (0 | 1)] => kind == 1,
+            _ => {
+                return Err(Failure::usage(format!(
+                    "{} was not written by this version of the program",
+                    path.display()
+                )));
+            }
+        };
+        // 0 stands for the empty document.
+        let (mut next_document, mut packs_end) = (1, 0);
+        if let Some(next) = db.get(keys::NEXT)? {
+            let mut reader = Reader(&next);
+            let mut number = || reader.number().map_err(malformed("the last batch"));
+            (next_document, packs_end) = (number()?, number()?);
+        }
+        Ok(Archive {
+            path: path.to_owned(),
+            packs: Packs::new(path.join("packs"), packs_end, zstd_level),
+            totals: read_totals(&db)?,
+            db,
+            is_index_only,
+            next_document,
+        })
+    }
+
+    /// The record of a document.
+    pub(crate) fn document(&self, number: u64) -> Result<Document, Failure> {
+        if number == 0 {
+            return Ok(empty_document());
+        }
+        let what = format!("document {number}");
+        match self.db.get(keys::document(number))? {
+            Some(record) => Document::decode(&record).map_err(malformed(&what)),
+            None => Err(Failure::damaged(format!(
+                "{what} is not in the index; check the store"
+            ))),
+        }
+    }
+
+    /// Gives the content of a document to `take`, piece by piece, until it says that it has
+    /// enough. What is wrong with the content is a sentence.
+    pub(crate) fn read(
+        &self,
+        document: &Document,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let mut kept: Vec<(Frame, Vec<u8>)> = Vec::new();
+        for span in &document.spans {
+            let at = match kept.iter().position(|(frame, _)| *frame == span.frame) {
+                Some(at) => at,
+                None => {
+                    if kept.len() == FRAMES_KEPT {
+                        kept.remove(0);
+                    }
+                    kept.push((span.frame, self.packs.read(&span.frame)?));
+                    kept.len() - 1
+                }
+            };
+            let (start, end) = (span.start as usize, (span.start + span.len) as usize);
+            let part = kept[at].1.get(start..end).ok_or("a part is missing")?;
+            if !take(part) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what is stored for a document is what was put in.
+    pub(crate) fn verify(&self, document: &Document) -> Result<(), String> {
+        let mut hasher = blake3::Hasher::new();
+        self.read(document, |part| {
+            hasher.update(part);
+            true
+        })?;
+        if *hasher.finalize().as_bytes() == document.hash {
+            return Ok(());
+        }
+        Err("the stored content is not what was put in".into())
+    }
+
+    pub(crate) fn packs_folder(&self) -> PathBuf {
+        self.path.join("packs")
+    }
+}
+
+/// The content of every file of no bytes.
+pub(crate) fn empty_document() -> Document {
+    Document {
+        size: 0,
+        hash: *blake3::hash(b"").as_bytes(),
+        spans: Vec::new(),
+    }
+}
+
+fn read_totals(db: &Db) -> Result<Totals, Failure> {
+    match db.get(keys::TOTALS)? {
+        Some(record) => Totals::decode(&record).map_err(malformed("the counters")),
+        None => Ok(Totals::default()),
+    }
+}
+
+/// Small memtables and cache: the whole program is to stay within 40 MB.
+fn builder(index: &Path, bits_per_key: Option<u8>) -> criba::Builder {
+    let builder = Db::builder(index)
+        .memtable_bytes(8 << 20)
+        .sealed_memtables_max(1)
+        .cache_bytes(4 << 20)
+        .level_base_bytes(16 << 20)
+        .compression(Compression::Zstd { level: 1 });
+    match bits_per_key {
+        Some(bits) => builder.filter(FilterPolicy::Budget {
+            bits_per_key: f64::from(bits),
+        }),
+        None => builder,
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(|error| {
+        let what = format!("cannot make the directory {}", path.display());
+        Failure::new(Exit::Io, format!("{what}: {error}"))
+    })
+}

@@ -1,0 +1,493 @@
+//! `ingest`: what has changed since the last run is compared, and stored where it is new.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use crate::archive::{Archive, Choices};
+use crate::args::IngestArgs;
+use crate::diff::{self, Directory};
+use crate::escape::Escaped;
+use crate::exit::{Exit, Failure};
+use crate::ledger::{Ledger, Level, malformed};
+use crate::progress::Progress;
+use crate::read::Sources;
+use crate::record::{self, Entry, Known, Origin, Stamp, What};
+use crate::report::{Counts, Totals};
+use crate::sources::{self, Source};
+use crate::tune::{self, Auto, Load};
+use crate::walk::{self, Listing, Message, WalkOptions};
+use crate::{content, index, keys, summary, web};
+
+/// Documents that are compared together, and committed together.
+const TOGETHER_MAX: usize = 1024;
+
+/// Names that are held in memory before their directories are committed, a large one apart.
+const NAMES_MAX: usize = 8192;
+
+/// A journal of more than this is better turned into a segment than replayed by the next run.
+const FLUSH_WORTH_BYTES: u64 = 256 << 10;
+
+/// An index up to so many times what was written is merged at the end of a run,
+const TIDY_RATIO: u64 = 4;
+
+/// if it has more sorted runs than this, so that the next run would begin with merging them.
+const RUNS_TIDY: usize = 3;
+
+/// Directories that the walk may be ahead.
+const AHEAD: usize = 64;
+
+/// A document to compare.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) path: PathBuf,
+    pub(crate) stamp: Stamp,
+    pub(crate) device: u64,
+    pub(crate) links: u64,
+    /// Directory and name that it is for.
+    pub(crate) slot: (usize, usize),
+    /// What the name stood for.
+    pub(crate) old: Option<Entry>,
+    /// The document whose content it should have, when content is to be compared all the same.
+    pub(crate) verify: Option<u64>,
+}
+
+/// The document that has the content, and whether it is a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fate {
+    pub(crate) document: u64,
+    pub(crate) is_new: bool,
+}
+
+/// Where a document went, or why it was skipped.
+pub(crate) type Outcome = Result<Fate, String>;
+
+/// An ingest under way.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) archive: &'a Archive,
+    pub(crate) args: &'a IngestArgs,
+    pub(crate) ledger: Ledger,
+    pub(crate) sources: Sources,
+    pub(crate) counts: Counts,
+    pub(crate) auto: Auto,
+    pub(crate) threads: usize,
+    synced_end: u64,
+}
+
+/// What is left when it is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) archive: Archive,
+    pub(crate) counts: Counts,
+    summary: String,
+}
+
+pub(crate) fn run(args: &IngestArgs) -> Result<Exit, Failure> {
+    let ended = ingest(args)?;
+    ended.archive.db.close()?;
+    io::stdout()
+        .write_all(ended.summary.as_bytes())
+        .map_err(|error| Failure::output(&error))?;
+    Ok(match ended.counts.troubles {
+        0 => Exit::Done,
+        _ => Exit::Partly,
+    })
+}
+
+/// Does the work and leaves the archive open.
+pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
+    let choices = Choices {
+        is_index_only: args.index_only,
+        zstd_level: args.zstd_level,
+        bits_per_key: args.bits_per_key,
+    };
+    let archive = Archive::open_to_write(&args.store.store, &choices)?;
+    let cannot = |error| Failure::io("cannot look at the store's directory", &error);
+    let meta = fs::metadata(&args.store.store).map_err(cannot)?;
+    let options = WalkOptions {
+        one_file_system: args.one_file_system,
+        store: (meta.dev(), meta.ino()),
+    };
+    let mut all: Box<dyn Iterator<Item = Result<Source, Failure>> + Send> =
+        Box::new(args.sources.iter().cloned().map(Source::new).map(Ok));
+    if let Some(list) = &args.files_from {
+        all = Box::new(all.chain(sources::listed(list, args.null)?));
+    }
+    let mut run = Run::new(&archive, args);
+    let (out, messages) = sync_channel(AHEAD);
+    std::thread::scope(|scope| {
+        scope.spawn(move || walk::walk(all, &options, &out));
+        // By value: when this ends early, the walk ends too.
+        run.take_all(messages)
+    })?;
+    let totals = run.finish()?;
+    let counts = run.counts;
+    let summary = summary::of(&mut run, &totals);
+    Ok(Ended {
+        archive,
+        counts,
+        summary,
+    })
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(archive: &'a Archive, args: &'a IngestArgs) -> Run<'a> {
+        Run {
+            archive,
+            args,
+            ledger: Ledger::new(archive.db.clone(), archive.next_document),
+            sources: Sources::default(),
+            counts: Counts::default(),
+            auto: Auto::default(),
+            threads: usize::from(args.store.threads),
+            synced_end: archive.packs.end(),
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "its end is the walk's end")]
+    fn take_all(&mut self, messages: Receiver<Message>) -> Result<(), Failure> {
+        let progress = Progress::new(None);
+        let mut group = Group::default();
+        while let Ok(message) = messages.recv() {
+            match message {
+                Message::Listing(listing) => self.take_listing(listing, &mut group)?,
+                Message::Url(url) => {
+                    let outcome = web::fetch(self, &url)?;
+                    if let Err(what) = outcome {
+                        self.trouble(url.as_bytes(), &what);
+                    }
+                }
+                Message::Failed(failure) => return Err(failure),
+            }
+            if group.works.len() >= TOGETHER_MAX || group.names >= NAMES_MAX {
+                self.settle(std::mem::take(&mut group))?;
+            }
+            let read = self.sources.bytes.load(Ordering::Relaxed);
+            progress.show(self.counts.documents, read, self.counts.stored_bytes);
+        }
+        self.settle(group)
+    }
+
+    /// A document is skipped.
+    pub(crate) fn trouble(&mut self, name: &[u8], what: &str) {
+        self.counts.troubles += 1;
+        eprintln!("skipped {}: {}", Escaped(name), Escaped(what.as_bytes()));
+    }
+
+    fn take_listing(&mut self, listing: Listing, group: &mut Group) -> Result<(), Failure> {
+        use std::os::unix::ffi::OsStrExt as _;
+        for (path, what) in &listing.troubles {
+            self.trouble(path.as_os_str().as_bytes(), what);
+        }
+        self.counts.specials += listing.specials;
+        let is_nothing = listing.found.is_empty() && !listing.is_whole;
+        if is_nothing || listing.path.as_os_str().len() > keys::NAME_BYTES_MAX {
+            return Ok(());
+        }
+        // Its record must be there before it is changed again.
+        if !group.paths.insert(listing.path.clone()) {
+            self.settle(std::mem::take(group))?;
+            group.paths.insert(listing.path.clone());
+        }
+        self.counts.directories += u64::from(listing.is_whole);
+        let old = self.directory(&listing.path)?;
+        let slot = group.directories.len();
+        let difference = diff::compare(old, listing, self.args, slot);
+        self.counts.documents += difference.files;
+        self.counts.document_bytes += difference.file_bytes;
+        self.counts.unchanged += difference.unchanged;
+        self.counts.links += difference.links;
+        self.counts.gone += difference.gone;
+        for path in &difference.gone_directories {
+            self.subtree_gone(path)?;
+        }
+        group.names += difference.directory.entries.len();
+        group.directories.push(difference.directory);
+        group.works.extend(difference.works);
+        Ok(())
+    }
+
+    /// The record of a directory as it was left; `None` if there is none.
+    fn directory(&mut self, path: &std::path::Path) -> Result<Option<Vec<Entry>>, Failure> {
+        let record = self.ledger.get(Level::Directory, &keys::directory(path))?;
+        let what = path.display().to_string();
+        record
+            .map(|record| record::decode_directory(&record).map_err(malformed(&what)))
+            .transpose()
+    }
+
+    /// A directory is gone, and so is all below it.
+    fn subtree_gone(&mut self, path: &std::path::Path) -> Result<(), Failure> {
+        let key = keys::directory(path);
+        let below: Vec<u8> = key.iter().copied().chain([0]).collect();
+        let here = self.archive.db.range(&key[..]..=&key[..]);
+        for record in here.chain(self.archive.db.prefix(&below)) {
+            let (key, value) = record?;
+            let mut entries =
+                record::decode_directory(&value).map_err(malformed(&path.display().to_string()))?;
+            for entry in entries.iter_mut().filter(|entry| !entry.is_gone) {
+                entry.is_gone = true;
+                self.counts.gone += u64::from(matches!(entry.what, What::File { .. }));
+            }
+            if self.args.prune {
+                entries.clear();
+            }
+            let record = record::encode_directory(&entries);
+            self.ledger.put(key.to_vec(), record);
+        }
+        Ok(())
+    }
+
+    /// Compares what is new in a group of directories, stores what has to be, and commits: first
+    /// the documents, batch by batch, the directories with the last.
+    fn settle(&mut self, group: Group) -> Result<(), Failure> {
+        let Group {
+            mut directories,
+            works,
+            ..
+        } = group;
+        for some in works.chunks(TOGETHER_MAX) {
+            let outcomes = self.process(some)?;
+            for (work, outcome) in some.iter().zip(outcomes) {
+                self.enter(&mut directories, work, outcome);
+            }
+            if works.len() > TOGETHER_MAX {
+                self.commit()?;
+            }
+        }
+        for directory in directories.iter().filter(|directory| directory.is_changed) {
+            let entries: Vec<Entry> = directory.entries.iter().flatten().cloned().collect();
+            let record = record::encode_directory(&entries);
+            self.ledger.put(keys::directory(&directory.path), record);
+        }
+        self.commit()
+    }
+
+    /// Writes down where a document went. One that was skipped keeps what was known of it.
+    fn enter(&mut self, directories: &mut [Directory], work: &Work, outcome: Outcome) {
+        use std::os::unix::ffi::OsStrExt as _;
+        let directory = &mut directories[work.slot.0];
+        let entry = &mut directory.entries[work.slot.1];
+        match outcome {
+            Ok(fate) => {
+                self.count(work, fate);
+                if let Some(entry) = entry {
+                    entry.what = What::File {
+                        document: fate.document,
+                    };
+                }
+                // The stamp may be as before, and only the content another.
+                directory.is_changed |= *entry != work.old;
+            }
+            Err(what) => {
+                entry.clone_from(&work.old);
+                directory.is_changed |= entry.is_none();
+                self.trouble(work.path.as_os_str().as_bytes(), &what);
+            }
+        }
+    }
+
+    pub(crate) fn count(&mut self, work: &Work, fate: Fate) {
+        let counts = &mut self.counts;
+        match (&work.old, work.verify) {
+            (_, Some(document)) if document == fate.document => {
+                counts.unchanged += 1;
+                return;
+            }
+            (Some(_), _) => counts.changed += 1,
+            (None, _) => counts.new += 1,
+        }
+        if fate.is_new {
+            counts.stored += 1;
+            counts.stored_bytes += work.stamp.size;
+        } else if work.stamp.size == 0 {
+            counts.empty += 1;
+        } else {
+            counts.duplicates += 1;
+            counts.duplicate_bytes += work.stamp.size;
+        }
+    }
+
+    /// Decides about documents: those of no bytes and other names of the same file at once, the
+    /// rest by comparison.
+    pub(crate) fn process(&mut self, works: &[Work]) -> Result<Vec<Outcome>, Failure> {
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
+        let mut aliases = Vec::new();
+        let mut names: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+        let mut rest = Vec::new();
+        for (at, work) in works.iter().enumerate() {
+            let file = (work.device, work.stamp.inode);
+            if work.stamp.size == 0 {
+                outcomes[at] = Some(known(0));
+            } else if work.links > 1 && work.verify.is_none() {
+                match names.get(&file) {
+                    Some(&first) => aliases.push((at, first)),
+                    None => {
+                        names.insert(file, at);
+                        outcomes[at] = self.other_name(work)?;
+                    }
+                }
+            }
+            let is_alias = aliases.last().is_some_and(|(alias, _)| *alias == at);
+            if outcomes[at].is_none() && !is_alias {
+                rest.push(at);
+            }
+        }
+        let compared: Vec<&Work> = rest.iter().map(|&at| &works[at]).collect();
+        let decided = match self.archive.is_index_only {
+            true => index::process(self, &compared)?,
+            false => content::process(self, &compared)?,
+        };
+        for (at, outcome) in rest.into_iter().zip(decided) {
+            self.remember_name(&works[at], &outcome);
+            outcomes[at] = Some(outcome);
+        }
+        for (at, first) in aliases {
+            self.counts.hard_links += 1;
+            let fate = outcomes[first].clone().map(|outcome| {
+                outcome.map(|fate| Fate {
+                    is_new: false,
+                    ..fate
+                })
+            });
+            outcomes[at] = fate;
+        }
+        let skipped = || Err("it was not looked at; this is a bug".to_owned());
+        Ok(outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or_else(skipped))
+            .collect())
+    }
+
+    /// The content of a file that was met under another name and has not changed since.
+    fn other_name(&mut self, work: &Work) -> Result<Option<Outcome>, Failure> {
+        let key = keys::inode(work.device, work.stamp.inode);
+        let Some(value) = self.ledger.get(Level::Inode, &key)? else {
+            return Ok(None);
+        };
+        match Known::decode(&value).map_err(malformed("a file with several names"))? {
+            Known::One {
+                document,
+                origin: Some(origin),
+            } if origin.stamp == work.stamp => {
+                self.counts.hard_links += 1;
+                Ok(Some(known(document)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn remember_name(&mut self, work: &Work, outcome: &Outcome) {
+        if let (Ok(fate), true) = (outcome, work.links > 1) {
+            let origin = Origin {
+                path: Vec::new(),
+                stamp: work.stamp,
+            };
+            let known = Known::One {
+                document: fate.document,
+                origin: Some(origin),
+            };
+            let key = keys::inode(work.device, work.stamp.inode);
+            self.ledger.put(key, known.encode());
+        }
+    }
+
+    /// Commits what there is; content first, so that nothing refers to what is not there.
+    pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+        let end = self.sync_packs()?;
+        self.ledger.commit(end)
+    }
+
+    /// Commits blocks and lines in the middle of a document.
+    pub(crate) fn commit_pieces(&mut self) -> Result<(), Failure> {
+        let end = self.sync_packs()?;
+        self.ledger.commit_pieces(end)
+    }
+
+    fn sync_packs(&mut self) -> Result<u64, Failure> {
+        let end = self.archive.packs.end();
+        if end != self.synced_end {
+            let cannot = |error| Failure::io("cannot sync the packs", &error);
+            self.archive.packs.sync().map_err(cannot)?;
+            self.synced_end = end;
+        }
+        Ok(end)
+    }
+
+    /// What the next run opens is to be in few segments: it would replay the journal, and merge
+    /// what this run has left to merge. A merge that is much larger than what was written is left
+    /// for later.
+    fn leave_tidy(&self) -> Result<(), Failure> {
+        let db = &self.archive.db;
+        db.flush()?;
+        let stats = db.stats();
+        let held: u64 = stats.segments().map(|segment| segment.file_bytes).sum();
+        let is_worth_it = held < TIDY_RATIO * stats.compactions.user_bytes;
+        if is_worth_it && stats.runs.len() > RUNS_TIDY {
+            db.compact_all()?.wait()?;
+        }
+        Ok(())
+    }
+
+    /// The end of a run: counters are kept for the next one, and everything survives power loss.
+    fn finish(&mut self) -> Result<Totals, Failure> {
+        self.counts.opened = self.sources.opened.load(Ordering::Relaxed);
+        let stats = self.archive.db.stats();
+        let filters = self.ledger.filters();
+        let load = Load {
+            absent: stats.lookups.absent,
+            present: stats.lookups.memtable_hits + stats.lookups.segment_hits,
+            runs: stats.runs.len() as u64,
+        };
+        let before = &self.archive.totals;
+        let totals = Totals {
+            runs: before.runs + 1,
+            load,
+            reads_avoided: before.reads_avoided + filters.reads_avoided,
+            false_positives: before.false_positives + filters.false_positives,
+            source_bytes_read: before.source_bytes_read
+                + self.sources.bytes.load(Ordering::Relaxed),
+            source_bytes_seen: before.source_bytes_seen + self.counts.document_bytes,
+            bits_per_key: tune::bits_per_key(&load).or(before.bits_per_key),
+        };
+        let db = &self.archive.db;
+        if stats.compactions.user_bytes == 0 {
+            // Nothing has changed, so nothing is written.
+            return Ok(totals);
+        }
+        db.put(keys::TOTALS, totals.encode())?;
+        if stats.memtable.active_bytes > FLUSH_WORTH_BYTES || stats.memtable.flushes > 0 {
+            self.leave_tidy()?;
+        }
+        db.sync()?;
+        Ok(totals)
+    }
+}
+
+pub(crate) fn known(document: u64) -> Outcome {
+    Ok(Fate {
+        document,
+        is_new: false,
+    })
+}
+
+pub(crate) fn new(document: u64) -> Outcome {
+    Ok(Fate {
+        document,
+        is_new: true,
+    })
+}
+
+/// Directories that are committed together.
+#[derive(Debug, Default)]
+struct Group {
+    directories: Vec<Directory>,
+    paths: BTreeSet<PathBuf>,
+    works: Vec<Work>,
+    names: usize,
+}

@@ -1,0 +1,86 @@
+//! `io_fetcher`: fetch documents into a content store without reading or writing what is already
+//! there.
+//!
+//! Every decision follows one rule: the expensive operation is done only on a miss of the filter,
+//! and a "maybe" triggers the next deeper comparison (`docs/io-fetcher.md`). Only the public API of
+//! the store is used. Results go to standard output, progress and errors to standard error; names
+//! come from outside and are escaped.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a program prints, and this one reads files that are not the store's"
+)]
+
+mod archive;
+mod args;
+mod check;
+mod codec;
+mod content;
+mod diff;
+mod escape;
+mod exit;
+mod extract;
+mod index;
+mod ingest;
+mod keys;
+mod ledger;
+mod list;
+mod pack;
+mod parallel;
+mod pieces;
+mod progress;
+mod read;
+mod record;
+mod report;
+mod sources;
+mod split;
+mod stats;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod tune;
+mod walk;
+mod web;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => {
+            let code = if message.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
+            return match message.print() {
+                Err(_) => Exit::Io.into(),
+                Ok(()) => code.into(),
+            };
+        }
+    };
+    match run(&cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) if failure.is_broken_pipe => Exit::Done.into(),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Ingest(args) => ingest::run(args),
+        Command::Extract(args) => extract::run(args),
+        Command::List(args) => list::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Check(args) => check::run(args),
+    }
+}

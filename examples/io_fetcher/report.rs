@@ -1,0 +1,186 @@
+//! What a run did, in numbers: for a person, as JSON, and kept in the store for the next run.
+
+use serde_json::{Value, json};
+
+use crate::codec::{Malformed, Reader, put_number};
+use crate::tune::Load;
+
+/// What a run did with the documents it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Files and URLs looked at.
+    pub(crate) documents: u64,
+    pub(crate) document_bytes: u64,
+    pub(crate) directories: u64,
+    pub(crate) links: u64,
+    /// Sockets, pipes and devices, which have no content.
+    pub(crate) specials: u64,
+    /// Not opened: the stamp was as before.
+    pub(crate) unchanged: u64,
+    /// Opened because they were new, and because their stamp had changed.
+    pub(crate) new: u64,
+    pub(crate) changed: u64,
+    /// No longer there.
+    pub(crate) gone: u64,
+    /// Files of no bytes among the new and changed.
+    pub(crate) empty: u64,
+    /// New or changed, with a content that was there already.
+    pub(crate) duplicates: u64,
+    pub(crate) duplicate_bytes: u64,
+    /// Of these, known to be the same file under another name.
+    pub(crate) hard_links: u64,
+    /// New contents.
+    pub(crate) stored: u64,
+    pub(crate) stored_bytes: u64,
+    /// Stored candidates whose first block was read to compare it, and that were another content.
+    pub(crate) verified: u64,
+    pub(crate) refuted: u64,
+    /// Documents that were read whole to compare their hash.
+    pub(crate) hashed: u64,
+    /// Blocks or lines looked up, and of those not new.
+    pub(crate) pieces: u64,
+    pub(crate) pieces_found: u64,
+    pub(crate) pieces_found_bytes: u64,
+    /// Times that a source file was opened.
+    pub(crate) opened: u64,
+    /// Skipped and reported.
+    pub(crate) troubles: u64,
+    /// Contents found damaged in the store and stored again.
+    pub(crate) repaired: u64,
+}
+
+impl Counts {
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "documents": self.documents,
+            "document_bytes": self.document_bytes,
+            "directories": self.directories,
+            "symbolic_links": self.links,
+            "specials": self.specials,
+            "unchanged": self.unchanged,
+            "new": self.new,
+            "changed": self.changed,
+            "gone": self.gone,
+            "empty": self.empty,
+            "duplicates": self.duplicates,
+            "duplicate_bytes": self.duplicate_bytes,
+            "hard_links": self.hard_links,
+            "stored": self.stored,
+            "stored_bytes": self.stored_bytes,
+            "first_blocks_verified": self.verified,
+            "first_blocks_refuted": self.refuted,
+            "hashed_whole": self.hashed,
+            "pieces": self.pieces,
+            "pieces_found": self.pieces_found,
+            "pieces_found_bytes": self.pieces_found_bytes,
+            "source_files_opened": self.opened,
+            "troubles": self.troubles,
+            "repaired": self.repaired,
+        })
+    }
+}
+
+/// Counters of all runs, and what they led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) runs: u64,
+    /// The last run that asked enough.
+    pub(crate) load: Load,
+    pub(crate) reads_avoided: u64,
+    pub(crate) false_positives: u64,
+    pub(crate) source_bytes_read: u64,
+    pub(crate) source_bytes_seen: u64,
+    /// What the load asks for; none before there was one.
+    pub(crate) bits_per_key: Option<u8>,
+}
+
+impl Totals {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for number in [
+            self.runs,
+            self.load.absent,
+            self.load.present,
+            self.load.runs,
+            self.reads_avoided,
+            self.false_positives,
+            self.source_bytes_read,
+            self.source_bytes_seen,
+            self.bits_per_key.map_or(0, u64::from),
+        ] {
+            put_number(number, &mut out);
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Totals, Malformed> {
+        let mut reader = Reader(bytes);
+        let mut number = || reader.number();
+        let totals = Totals {
+            runs: number()?,
+            load: Load {
+                absent: number()?,
+                present: number()?,
+                runs: number()?,
+            },
+            reads_avoided: number()?,
+            false_positives: number()?,
+            source_bytes_read: number()?,
+            source_bytes_seen: number()?,
+            bits_per_key: match number()? {
+                0 => None,
+                bits @ 4..=24 => Some(bits as u8),
+                _ => return Err(Malformed),
+            },
+        };
+        reader.end()?;
+        Ok(totals)
+    }
+}
+
+/// What the system counted for this process, where it does: bytes of all reads and writes, and of
+/// those that reached a disk.
+pub(crate) fn process_io() -> Value {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| {
+        let (name, number) = line.split_once(": ")?;
+        Some((name.to_owned(), json!(number.parse::<u64>().ok()?)))
+    });
+    Value::Object(pairs.collect())
+}
+
+/// The most memory that this process had, where the system tells.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_come_back() {
+        let totals = Totals {
+            runs: 3,
+            load: Load {
+                absent: 1,
+                present: 2,
+                runs: 3,
+            },
+            bits_per_key: Some(9),
+            ..Totals::default()
+        };
+        let bytes = totals.encode();
+        assert_eq!(Totals::decode(&bytes), Ok(totals));
+        assert_eq!(Totals::decode(&bytes[1..]), Err(Malformed));
+    }
+
+    #[test]
+    fn the_system_counts() {
+        assert!(peak_memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(process_io()["rchar"].as_u64().is_some());
+    }
+}

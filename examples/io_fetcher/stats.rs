@@ -1,0 +1,138 @@
+//! `stats`: what the store holds, what the filters saved, and what suits this load.
+
+use serde_json::{Value, json};
+
+use indicatif::HumanBytes;
+
+use crate::archive::Archive;
+use crate::args::StatsArgs;
+use crate::exit::{Exit, Failure};
+use crate::keys;
+use crate::list;
+use crate::pack::Packs;
+use crate::record::What;
+
+/// What is counted by walking over all names.
+#[derive(Default)]
+struct Held {
+    files: u64,
+    bytes: u64,
+    gone: u64,
+    links: u64,
+    directories: u64,
+    urls: u64,
+}
+
+pub(crate) fn run(args: &StatsArgs) -> Result<Exit, Failure> {
+    let archive = Archive::open_to_read(&args.store.store)?;
+    if let Some(path) = &args.explain {
+        let path = path
+            .canonicalize()
+            .map_err(|error| Failure::io(format!("cannot find {}", path.display()), &error))?;
+        let directory = match path.is_dir() {
+            true => &path,
+            false => path.parent().unwrap_or(&path),
+        };
+        println!("{}", archive.db.explain(keys::directory(directory))?);
+        return Ok(Exit::Done);
+    }
+    let mut held = Held::default();
+    list::each(&archive, &[], |named| {
+        match named.what {
+            What::Directory => held.directories += 1,
+            What::Link { .. } => held.links += 1,
+            What::File { .. } if named.is_gone => held.gone += 1,
+            What::File { .. } => {
+                held.urls += u64::from(named.is_url);
+                held.files += u64::from(!named.is_url);
+                held.bytes += named.size;
+            }
+        }
+        Ok(())
+    })?;
+    let object = json(&archive, &held);
+    match args.store.json {
+        true => println!("{object}"),
+        false => print(&archive, &held, &object),
+    }
+    Ok(Exit::Done)
+}
+
+fn json(archive: &Archive, held: &Held) -> Value {
+    let stats = archive.db.stats();
+    let (mut keys, mut index, mut filters) = (0, 0, 0);
+    for segment in stats.segments() {
+        keys += segment.keys;
+        index += segment.file_bytes;
+        filters += segment
+            .filter
+            .as_ref()
+            .map_or(0, |filter| filter.disk_bytes);
+    }
+    let totals = &archive.totals;
+    json!({
+        "files": held.files,
+        "bytes": held.bytes,
+        "urls": held.urls,
+        "links": held.links,
+        "directories": held.directories,
+        "gone": held.gone,
+        "contents": archive.next_document - 1,
+        "index_only": archive.is_index_only,
+        "index_keys": keys,
+        "index_bytes": index,
+        "filter_bytes": filters,
+        "sorted_runs": stats.runs.len(),
+        "pack_bytes": Packs::bytes_on_disk(&archive.packs_folder()),
+        "ingests": totals.runs,
+        "last_lookups_absent": totals.load.absent,
+        "last_lookups_present": totals.load.present,
+        "reads_avoided_by_filters": totals.reads_avoided,
+        "false_positives": totals.false_positives,
+        "source_bytes_seen": totals.source_bytes_seen,
+        "source_bytes_read": totals.source_bytes_read,
+        "bits_per_key": totals.bits_per_key,
+    })
+}
+
+fn print(archive: &Archive, held: &Held, object: &Value) {
+    let number = |name: &str| object[name].as_u64().unwrap_or(0);
+    let bytes = |name: &str| HumanBytes(number(name));
+    println!(
+        "{} files, {} URLs with {}; {} links, {} directories, {} files that are gone",
+        held.files,
+        held.urls,
+        HumanBytes(held.bytes),
+        held.links,
+        held.directories,
+        held.gone
+    );
+    println!(
+        "{} contents, {} in packs",
+        number("contents"),
+        bytes("pack_bytes")
+    );
+    println!(
+        "index: {} keys, {}, of that {} filters, in {} sorted runs",
+        number("index_keys"),
+        bytes("index_bytes"),
+        bytes("filter_bytes"),
+        number("sorted_runs")
+    );
+    let totals = &archive.totals;
+    println!(
+        "{} ingests read {} of the {} they saw; filters avoided {} reads of the index, {} were in vain",
+        totals.runs,
+        HumanBytes(totals.source_bytes_read),
+        HumanBytes(totals.source_bytes_seen),
+        totals.reads_avoided,
+        totals.false_positives
+    );
+    let lookups = totals.load.absent + totals.load.present;
+    if let Some(bits) = totals.bits_per_key {
+        println!(
+            "of the last {lookups} lookups {} were of absent keys: {bits} bits per key suit that",
+            totals.load.absent
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! What trees hold beside plain files, and sources that are not what they should be.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use super::{Place, noise, plant};
+use crate::exit::Exit;
+use crate::list;
+use crate::record::What;
+
+#[test]
+fn links_specials_and_strange_names() {
+    let place = Place::new();
+    let path = place.write("a", noise(1, 5000));
+    fs::hard_link(&path, place.tree.join("b")).unwrap();
+    fs::hard_link(&path, place.tree.join("c")).unwrap();
+    symlink("../nowhere\n", place.tree.join("link")).unwrap();
+    symlink(&place.tree, place.tree.join("loop")).unwrap();
+    let socket = UnixListener::bind(place.tree.join("socket")).unwrap();
+    fs::write(
+        place.tree.join(OsStr::from_bytes(b"\xff\x1b[31m\n")),
+        b"strange",
+    )
+    .unwrap();
+    place.write("empty", b"");
+    fs::create_dir(place.tree.join("nothing here")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+
+    let ended = place.ingest(&[]);
+    let counts = ended.counts;
+    assert_eq!((counts.documents, counts.stored, counts.empty), (5, 2, 1));
+    assert_eq!(
+        (counts.hard_links, counts.specials, counts.links),
+        (2, 1, 2)
+    );
+    assert_eq!(counts.troubles, 0);
+    assert_eq!(ended.counts.opened, 3, "another name is not another file");
+    drop((ended, socket));
+    assert!(place.extract() == place.files());
+    let out = place.out.join(place.tree.strip_prefix("/").unwrap());
+    assert_eq!(
+        fs::read_link(out.join("link")).unwrap(),
+        Path::new("../nowhere\n")
+    );
+    assert!(out.join("nothing here").is_dir() && !out.join("socket").exists());
+    let mode = out.join("a").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let times =
+        [&out, &place.tree].map(|root| root.join("a").metadata().unwrap().modified().unwrap());
+    assert_eq!(times[0], times[1]);
+
+    // A new name for what was there before is known by its inode.
+    fs::hard_link(&path, place.tree.join("d")).unwrap();
+    let ended = place.ingest(&[]);
+    assert_eq!(ended.counts.stored, 0);
+    assert_eq!(place.run(&["list"]).unwrap_err().exit, Exit::Locked);
+}
+
+#[test]
+fn what_is_gone_is_kept_until_pruned() {
+    let place = Place::new();
+    plant(&place, 60);
+    drop(place.ingest(&[]));
+    let before = place.files();
+    fs::remove_dir_all(place.tree.join("d1")).unwrap();
+    fs::remove_file(place.tree.join("d0/e0/f0")).unwrap();
+    let left = place.files();
+    let ended = place.ingest(&[]);
+    assert_eq!(ended.counts.gone as usize, before.len() - left.len());
+    drop(ended);
+    assert!(place.extract() == before, "it can still be extracted");
+    assert_eq!(place.ingest(&[]).counts.gone, 0);
+    drop(place.ingest(&["--prune"]));
+    assert!(place.extract() == left);
+
+    // A file where a directory was, and the other way round.
+    fs::remove_dir_all(place.tree.join("d2")).unwrap();
+    place.write("d2", b"a file now");
+    fs::remove_file(place.tree.join("d3/e0/f3")).unwrap();
+    place.write("d3/e0/f3/below", b"a directory now");
+    drop(place.ingest(&["--prune"]));
+    assert!(place.extract() == place.files());
+}
+
+/// Bug: a directory whose files were named one by one with others between was settled twice at
+/// once, and the second record replaced the first.
+#[test]
+fn lists_of_files() {
+    let place = Place::new();
+    plant(&place, 30);
+    let list = place.store.with_extension("list");
+    let names = ["d0/e0/f0", "d1/e1/f1", "not there", "d0/e0/f21", "d1/e1/f1"];
+    let names = names.map(|name| place.tree.join(name).to_str().unwrap().to_owned());
+    fs::write(&list, names.join("\0")).unwrap();
+    let list = list.to_str().unwrap();
+    let ended = place.ingest_these(&["--files-from", list, "-0"]);
+    assert_eq!((ended.counts.new, ended.counts.troubles), (3, 1));
+    assert_eq!(
+        ended.counts.gone, 0,
+        "others in the directory were not asked for"
+    );
+    drop(ended);
+    assert_eq!(
+        place.run(&["ingest", "--files-from", list, "-0"]).unwrap(),
+        Exit::Partly
+    );
+    assert_eq!(place.ingest(&[]).counts.unchanged, 3);
+    assert!(place.extract() == place.files());
+}
+
+#[test]
+fn the_store_is_not_fetched_into_itself() {
+    let place = Place::new();
+    place.write("a", b"a");
+    let store = place.tree.join("store");
+    let (store, tree) = (store.to_str().unwrap(), place.tree.to_str().unwrap());
+    for _ in 0..2 {
+        // The later `--store` is the one that counts.
+        let mut command = vec!["io_fetcher", "ingest", "--store", store, tree];
+        command.push("--json");
+        let cli = <crate::args::Cli as clap::Parser>::try_parse_from(command).unwrap();
+        assert_eq!(crate::run(&cli.command).unwrap(), Exit::Done);
+    }
+    let archive = crate::archive::Archive::open_to_read(Path::new(store)).unwrap();
+    let mut names = Vec::new();
+    list::each(&archive, &[], |named| {
+        if matches!(named.what, What::File { .. }) {
+            names.push(named.name);
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn a_huge_file_of_nothing_takes_little() {
+    let place = Place::new();
+    let file = File::create(place.tree.join("sparse")).unwrap();
+    file.set_len(40 << 20).unwrap();
+    let ended = place.ingest(&[]);
+    assert!(
+        ended.archive.packs.end() < 64 << 10,
+        "{}",
+        ended.archive.packs.end()
+    );
+    let archive = &ended.archive;
+    let document = archive.document(1).unwrap();
+    assert_eq!(
+        (document.size, archive.verify(&document)),
+        (40 << 20, Ok(()))
+    );
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_leaves_the_directory() {
+    let place = Place::new();
+    place.write("a", b"a");
+    drop(place.ingest(&[]));
+    place.extract();
+    let to = place.out.to_str().unwrap();
+    assert_eq!(place.run(&["extract", "--to", to]).unwrap(), Exit::Partly);
+    let one = place.tree.join("a");
+    let refused = place.run(&["extract", "--to", to, "/no/such/name"]);
+    assert_eq!(refused.unwrap_err().exit, Exit::Usage);
+    assert_eq!(
+        place
+            .run(&["extract", "--stdout", one.to_str().unwrap()])
+            .unwrap(),
+        Exit::Done
+    );
+    assert_eq!(
+        place
+            .run(&["stats", "--explain", one.to_str().unwrap()])
+            .unwrap(),
+        Exit::Done
+    );
+}
