@@ -54,7 +54,7 @@ fn unpacked(body: &[u8]) -> Result<Cow<'_, [u8]>, String> {
 /// One address for each line.
 fn read_lines(body: &[u8]) -> Result<Sitemap, String> {
     let text = std::str::from_utf8(body);
-    let text = text.map_err(|_| "the sitemap is neither XML nor text in UTF-8".to_owned())?;
+    let text = text.map_err(|error| format!("the sitemap is neither XML nor text: {error}"))?;
     let lines = text.lines().map(str::trim);
     let pages = lines.filter(|line| !line.is_empty() && line.len() <= ADDRESS_BYTES_MAX);
     Ok(Sitemap {

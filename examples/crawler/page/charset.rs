@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
-use super::tags::{self, Attributes, Name, Sink, Tag};
+use super::tags::{self, Attribute, Attributes, Sink, Tag};
 
 /// How far into a page browsers look for its own word on the matter.
 const PRESCAN_BYTES: usize = 1024;
@@ -80,14 +80,14 @@ impl Sink for Declared {
 }
 
 fn in_meta(attributes: &Attributes) -> Option<&'static Encoding> {
-    if let Some(label) = attributes.get(Name::Charset) {
+    if let Some(label) = attributes.get(Attribute::Charset) {
         return Encoding::for_label(label);
     }
-    let what = attributes.get(Name::HttpEquiv)?;
+    let what = attributes.get(Attribute::HttpEquiv)?;
     if !what.eq_ignore_ascii_case(b"content-type") {
         return None;
     }
-    in_content_type(attributes.get(Name::Content)?)
+    in_content_type(attributes.get(Attribute::Content)?)
 }
 
 /// The charset of `text/html; charset="utf-8"`.

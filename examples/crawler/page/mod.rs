@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use encoding_rs::Encoding;
 use url::Url;
 
-use self::tags::{Attributes, Name, Sink, Tag};
+use self::tags::{Attribute, Attributes, Sink, Tag};
 use crate::address::{Joiner, Normal};
 use crate::simhash::Simhash;
 
@@ -135,11 +135,11 @@ fn without_fragment(text: &[u8]) -> &[u8] {
 
 impl Sink for Reading {
     fn tag(&mut self, tag: Tag, attributes: &Attributes) -> bool {
-        let href = attributes.get(Name::Href);
+        let href = attributes.get(Attribute::Href);
         match tag {
             Tag::A => self.add(href, attributes, LinkKind::Anchor),
             Tag::Area => self.add(href, attributes, LinkKind::Area),
-            Tag::Frame => self.add(attributes.get(Name::Src), attributes, LinkKind::Frame),
+            Tag::Frame => self.add(attributes.get(Attribute::Src), attributes, LinkKind::Frame),
             Tag::Base => {
                 if self.base.is_none() {
                     self.base = href.map(<[u8]>::to_vec);
@@ -188,13 +188,13 @@ impl Reading {
     }
 
     fn meta(&mut self, attributes: &Attributes) {
-        let Some(content) = attributes.get(Name::Content) else {
+        let Some(content) = attributes.get(Attribute::Content) else {
             return;
         };
-        if let Some(name) = attributes.get(Name::Name) {
+        if let Some(name) = attributes.get(Attribute::Name) {
             wishes::meta(name, content, &mut self.page);
         }
-        let what = attributes.get(Name::HttpEquiv);
+        let what = attributes.get(Attribute::HttpEquiv);
         if what.is_some_and(|what| what.eq_ignore_ascii_case(b"refresh"))
             && let Some(target) = wishes::refresh(content)
         {
@@ -270,7 +270,7 @@ const RELATED: [&[u8]; 22] = [
 ];
 
 fn has_rel(attributes: &Attributes, word: &[u8]) -> bool {
-    attributes.get(Name::Rel).is_some_and(|rel| {
+    attributes.get(Attribute::Rel).is_some_and(|rel| {
         rel.split(u8::is_ascii_whitespace)
             .any(|part| part.eq_ignore_ascii_case(word))
     })

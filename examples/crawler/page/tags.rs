@@ -40,7 +40,7 @@ pub(super) enum Tag {
 
 /// Attributes that matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum Attribute {
     Charset,
     Content,
     Href,
@@ -52,15 +52,15 @@ pub(super) enum Name {
 
 const NAMES: usize = 7;
 
-fn attribute(name: &[u8]) -> Option<Name> {
+fn attribute(name: &[u8]) -> Option<Attribute> {
     Some(match name {
-        b"charset" => Name::Charset,
-        b"content" => Name::Content,
-        b"href" => Name::Href,
-        b"http-equiv" => Name::HttpEquiv,
-        b"name" => Name::Name,
-        b"rel" => Name::Rel,
-        b"src" => Name::Src,
+        b"charset" => Attribute::Charset,
+        b"content" => Attribute::Content,
+        b"href" => Attribute::Href,
+        b"http-equiv" => Attribute::HttpEquiv,
+        b"name" => Attribute::Name,
+        b"rel" => Attribute::Rel,
+        b"src" => Attribute::Src,
         _ => return None,
     })
 }
@@ -73,7 +73,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    pub(super) fn get(&self, name: Name) -> Option<&[u8]> {
+    pub(super) fn get(&self, name: Attribute) -> Option<&[u8]> {
         let at = name as usize;
         self.is_set[at].then_some(&self.values[at])
     }
@@ -83,7 +83,7 @@ impl Attributes {
     }
 
     /// Begins an attribute, unless there is one of that name.
-    fn begin(&mut self, name: Name) -> Option<&mut Vec<u8>> {
+    fn begin(&mut self, name: Attribute) -> Option<&mut Vec<u8>> {
         let at = name as usize;
         if self.is_set[at] {
             return None;
@@ -120,7 +120,7 @@ struct Tags<'s, S> {
     attributes: Attributes,
     attribute_name: Vec<u8>,
     /// The attribute whose value is being read, if it matters.
-    current: Option<Name>,
+    current: Option<Attribute>,
 }
 
 impl<'s, S: Sink> Tags<'s, S> {

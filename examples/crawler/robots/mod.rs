@@ -96,14 +96,6 @@ impl Robots {
         Self::default()
     }
 
-    /// robots.txt cannot be reached (5xx, no connection): nothing may be fetched.
-    pub(crate) fn disallow_all() -> Self {
-        Self {
-            rules: vec![Rule::new(false, b"/")],
-            ..Self::default()
-        }
-    }
-
     /// Whether an address of this site may be fetched; robots.txt itself always may.
     pub(crate) fn allows(&self, url: &Url) -> bool {
         if self.rules.is_empty() || url.path() == "/robots.txt" {
@@ -225,13 +217,13 @@ fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let body = match body.get(..LIMIT_BYTES) {
         Some(head) if body.len() > LIMIT_BYTES && !is_end(&body[LIMIT_BYTES]) => {
-            let whole = head.iter().rposition(|byte| is_end(byte));
+            let whole = head.iter().rposition(is_end);
             &head[..whole.unwrap_or(0)]
         }
         Some(head) => head,
         None => body,
     };
-    body.split(move |byte| is_end(byte))
+    body.split(is_end)
 }
 
 fn key_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {

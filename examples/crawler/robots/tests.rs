@@ -296,8 +296,9 @@ fn sitemaps_stand_anywhere() {
 fn all_and_nothing() {
     let url = |path| Url::parse("https://h").unwrap().join(path).unwrap();
     assert!(Robots::allow_all().allows(&url("/x")));
-    assert!(!Robots::disallow_all().allows(&url("/x?y")));
-    assert!(Robots::disallow_all().allows(&url("/robots.txt")));
+    let nothing = Robots::parse(b"User-agent: *\nDisallow: /", "criba");
+    assert!(!nothing.allows(&url("/x?y")));
+    assert!(nothing.allows(&url("/robots.txt")));
     assert!(allows("User-agent: *\nDisallow: /", "/robots.txt"));
     assert!(allows("", "/") && allows("<html>User-agent: x</html>", "/"));
 }
