@@ -1,5 +1,10 @@
 //! A data block in memory: checked, decompressed, ready to be searched.
 
+use std::cell::RefCell;
+use std::io;
+
+use zstd::bulk::Decompressor;
+
 use crate::cache::Weigh;
 use crate::format::Malformed;
 use crate::format::block::Shape;
@@ -56,12 +61,31 @@ fn unpack(packed: &[u8], plain_len: usize) -> Result<Vec<u8>, Malformed> {
             ));
         }
     }
-    let plain = zstd::bulk::decompress(packed, plain_len)
+    let plain = decompress(packed, plain_len)
         .map_err(|error| malformed(format!("cannot be decompressed: {error}")))?;
     if plain.len() != plain_len {
         return Err(malformed("decompressed to another length".into()));
     }
     Ok(plain)
+}
+
+thread_local! {
+    /// To make a context costs about as much as to unpack a small block.
+    static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn decompress(packed: &[u8], plain_len: usize) -> io::Result<Vec<u8>> {
+    let with_context = |context: &RefCell<Option<Decompressor<'static>>>| {
+        let mut context = context.borrow_mut();
+        let context = match &mut *context {
+            Some(context) => context,
+            none => none.insert(Decompressor::new()?),
+        };
+        context.decompress(packed, plain_len)
+    };
+    // A thread that ends has none any more.
+    let decompressed = CONTEXT.try_with(with_context);
+    decompressed.unwrap_or_else(|_gone| zstd::bulk::decompress(packed, plain_len))
 }
 
 impl Weigh for Block {
