@@ -478,10 +478,11 @@ fn read_file(
     Ok((path, bytes))
 }
 
-/// Whether a directory without `CURRENT` holds at most what a crash in [`Manifest::create`]
-/// leaves, so that creating can begin again; the names to remove first.
+/// Whether a directory without `CURRENT`, segments and journals holds at most what a crash in
+/// [`Manifest::create`] leaves, so that creating can begin again; the names to remove first. After
+/// a kill in it the next session goes on, with a manifest of its own: power loss may leave both.
 pub(crate) fn leftovers_of_create(names: &[String], lock: &str) -> Option<Vec<String>> {
-    let ours = |name: &String| name == lock || name == CURRENT_NEXT || parse_name(name) == Some(1);
+    let ours = |name: &String| name == lock || name == CURRENT_NEXT || parse_name(name).is_some();
     names
         .iter()
         .all(ours)

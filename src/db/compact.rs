@@ -107,6 +107,9 @@ impl Shared {
             compacting.asked.push_back(Arc::clone(&asked));
         }
         drop(compacting);
+        if let Err(error) = self.start_compactors() {
+            asked.refuse(Err(error));
+        }
         self.compact_work.notify_all();
         CompactionJob { asked }
     }
@@ -119,8 +122,29 @@ impl Shared {
         let facts = facts(self, &version, &Compacting::default());
         let debt = compaction::debt_bytes(&facts, &self.options.tree);
         self.debt_bytes.store(debt, Ordering::Relaxed);
+        // Also what somebody else works on now: nobody tells when that ends.
+        let is_due = self.options.compaction == Compaction::Background
+            && !self.has_compactors()
+            && (compaction::plan(&facts, &self.options.tree).is_some()
+                || self.next_look(&Compacting::default()).is_some());
         drop(compacting);
+        if is_due {
+            self.start_background();
+        }
         self.compact_work.notify_all();
+    }
+
+    fn start_background(&self) {
+        match self.start_compactors() {
+            Ok(()) | Err(Error::Closed) => {}
+            Err(error) => {
+                let what = format!("no thread to compact: {}", chain(&error));
+                self.event(EventKind::Failed { what });
+                // Writers that wait for it must learn that there will be none.
+                lock(&self.compacting).failure = Some(Arc::new(error));
+                self.compact_done.notify_all();
+            }
+        }
     }
 
     /// A background thread: compacts until it is told to stop.

@@ -20,6 +20,7 @@ mod shared;
 mod snapshot;
 mod stall;
 pub(crate) mod stats;
+mod threads;
 mod traffic;
 mod verify;
 mod write;
@@ -37,7 +38,6 @@ use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::format::batch;
@@ -79,8 +79,6 @@ pub struct Db {
 struct Inner {
     shared: Arc<Shared>,
     path: PathBuf,
-    /// Empty once they were joined, and for reading only.
-    threads: std::sync::Mutex<Vec<JoinHandle<()>>>,
     /// Held as long as the store is open.
     lock: std::sync::Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -101,31 +99,11 @@ impl Db {
     }
 
     fn open_in(path: PathBuf, options: Options, storage: Arc<dyn Storage>) -> Result<Db> {
-        let read_only = options.access == Access::ReadOnly;
         let (shared, guard) = open::open(options, storage)?;
-        let mut threads = Vec::new();
-        if !read_only {
-            shared.tree_changed();
-            let workers = shared.options.compaction_threads;
-            let flusher: (String, fn(&Shared)) = ("criba-flush".into(), Shared::run_flushes);
-            let compactors = (0..workers).map(|n| {
-                (
-                    format!("criba-compact-{n}"),
-                    Shared::run_compactions as fn(&Shared),
-                )
-            });
-            for (name, run) in std::iter::once(flusher).chain(compactors) {
-                let shared = Arc::clone(&shared);
-                let spawned = std::thread::Builder::new()
-                    .name(name)
-                    .spawn(move || run(&shared));
-                threads.push(spawned.map_err(|error| Error::io(&path, error))?);
-            }
-        }
+        shared.tree_changed();
         let inner = Inner {
             shared,
             path,
-            threads: std::sync::Mutex::new(threads),
             lock: std::sync::Mutex::new(guard),
         };
         Ok(Db {
@@ -400,7 +378,7 @@ impl Inner {
         self.shared.flush_work.notify_all();
         self.shared.flush_done.notify_all();
         self.shared.stop_compactions();
-        let threads = std::mem::take(&mut *lock(&self.threads));
+        let threads = lock(&self.shared.threads).end();
         if threads.into_iter().any(|thread| thread.join().is_err()) {
             let what = "a background thread panicked; this is a bug";
             return Err(Error::Invalid(what.into()));

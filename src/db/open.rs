@@ -22,6 +22,7 @@ use crate::version::Version;
 use super::compact::Compacting;
 use super::shared::{Counters, Flushing, Shared, View};
 use super::stats::{EventKind, RecoveryReport, TornTail};
+use super::threads::with_threads;
 use super::write::{self, Writing};
 
 /// The file whose lock keeps a second process out.
@@ -46,7 +47,7 @@ pub(crate) fn open(options: Options, storage: Arc<dyn Storage>) -> Result<Opened
             });
         }
     }
-    Ok((Arc::new(shared), guard))
+    Ok((with_threads(shared), guard))
 }
 
 struct Opener {
@@ -260,6 +261,7 @@ impl Opener {
             compacting: Mutex::new(Compacting::default()),
             compact_work: Condvar::new(),
             compact_done: Condvar::new(),
+            threads: Mutex::default(),
             compact_ns_per_kib: AtomicU64::new(0),
             owed_ns: AtomicU64::new(0),
             debt_bytes: AtomicU64::new(0),

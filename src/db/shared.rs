@@ -23,6 +23,7 @@ use crate::version::Version;
 use super::compact::Compacting;
 use super::gaps::Gaps;
 use super::stats::{Event, EventKind, RecoveryReport};
+use super::threads::Threads;
 use super::write::Writing;
 
 /// Events kept for [`crate::Stats`].
@@ -149,6 +150,7 @@ pub(crate) struct Shared {
     pub(crate) compact_work: Condvar,
     /// A compaction ended, well or not.
     pub(crate) compact_done: Condvar,
+    pub(crate) threads: Mutex<Threads>,
     /// Time to compact a KiB of output, in nanoseconds; 0 before the first compaction.
     pub(crate) compact_ns_per_kib: AtomicU64,
     /// Delay that slowed writers owe, in nanoseconds.

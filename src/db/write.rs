@@ -239,6 +239,10 @@ impl Shared {
         if writing.journal.is_some() {
             return Ok(());
         }
+        let many = writing.recovered.len() > RECOVERED_JOURNALS_MAX;
+        if many {
+            self.start_flusher()?;
+        }
         let mut manifest = lock(&self.manifest);
         let begun = self
             .make_recovered_durable(writing)
@@ -250,7 +254,7 @@ impl Shared {
         drop(manifest);
         self.durable
             .fetch_max(journal.point().last().0, Ordering::AcqRel);
-        if writing.recovered.len() > RECOVERED_JOURNALS_MAX {
+        if many {
             self.seal_active(&journal);
         }
         writing.recovered.clear();
@@ -288,6 +292,7 @@ impl Shared {
         if self.view.load().active.is_empty() {
             return Ok(());
         }
+        self.start_flusher()?;
         let mut manifest = lock(&self.manifest);
         let id = manifest.allocate().map_err(|error| self.poison(error))?;
         let floor = manifest.state().floor.map_or(0, |floor| floor.id);

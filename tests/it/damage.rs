@@ -3,6 +3,8 @@
 //! `CRIBA_DAMAGE_ALL=1` flips every bit and tries every length; without it every byte of segments
 //! has one bit flipped, and their lengths are sampled.
 
+mod blocks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use criba::{
     BloomierBits, Builder, Compression, Db, Durability, Error, FilterPolicy, FilterResidency,
 };
 
+use crate::allocations::take_largest;
 use crate::faults::{Call, Gate, Rig};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -221,6 +224,28 @@ fn check(
     what: &dyn Fn() -> String,
 ) -> Outcome {
     let before = files(image);
+    let bytes: usize = before.values().map(Vec::len).sum();
+    take_largest();
+    let outcome = check_reads(image, (&before, states), residency, culprits, what);
+    let largest = take_largest();
+    assert!(
+        largest < ALLOCATION + 2 * bytes,
+        "{}: {largest} bytes at once for files of {bytes}",
+        what()
+    );
+    outcome
+}
+
+/// What a store with these options takes at once, whatever is in it; a memtable is the largest.
+const ALLOCATION: usize = 128 << 10;
+
+fn check_reads(
+    image: &Memory,
+    (before, states): (&BTreeMap<String, Vec<u8>>, &[&Model]),
+    residency: FilterResidency,
+    culprits: &[&str],
+    what: &dyn Fn() -> String,
+) -> Outcome {
     let opened = builder(Arc::new(image.clone()))
         .filter_residency(residency)
         .open();
@@ -240,7 +265,7 @@ fn check(
             if !before.contains_key("LOCK") {
                 after.remove("LOCK");
             }
-            assert_eq!(after, before, "{}: changed by an open that failed", what());
+            assert_eq!(&after, before, "{}: changed by an open that failed", what());
             return Outcome::Refused;
         }
     };
@@ -386,6 +411,7 @@ fn flip_everywhere(store: &Store) -> Tally {
 #[test]
 fn every_flipped_byte_of_a_closed_store_is_harmless_or_named() {
     let tally = flip_everywhere(&build(false));
+    tally.print("closed store, bits flipped");
     assert!(
         tally.refused > 500 && tally.partial > 1000 && tally.right > 1000,
         "{tally:?}"
@@ -395,6 +421,7 @@ fn every_flipped_byte_of_a_closed_store_is_harmless_or_named() {
 #[test]
 fn every_flipped_byte_of_a_killed_store_is_harmless_or_named() {
     let tally = flip_everywhere(&build(true));
+    tally.print("killed store, bits flipped");
     assert!(
         tally.refused > 500 && tally.partial > 1000 && tally.right > 1000,
         "{tally:?}"
@@ -442,12 +469,14 @@ fn cut_everywhere(store: &Store) -> Tally {
 #[test]
 fn every_cut_of_a_closed_store_is_harmless_or_named() {
     let tally = cut_everywhere(&build(false));
+    tally.print("closed store, files cut");
     assert!(tally.refused > 500 && tally.partial > 100, "{tally:?}");
 }
 
 #[test]
 fn every_cut_of_a_killed_store_is_harmless_or_named() {
     let tally = cut_everywhere(&build(true));
+    tally.print("killed store, files cut");
     assert!(tally.refused > 500 && tally.partial > 100, "{tally:?}");
 }
 

@@ -5,6 +5,7 @@
     reason = "tests look at files from outside"
 )]
 
+mod allocations;
 mod basics;
 mod campaign;
 #[cfg(feature = "cli")]
@@ -16,6 +17,7 @@ mod estimate;
 mod faults;
 mod filters;
 mod golden;
+mod hostile;
 mod model;
 mod reads;
 mod rebuild;

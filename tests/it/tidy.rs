@@ -247,3 +247,38 @@ fn relative_links_lead_somewhere() {
 fn without_code(text: &str) -> String {
     text.split("```").step_by(2).collect()
 }
+
+/// Every promise in `docs/durability.md` names tests, and all tests that it names are there.
+#[test]
+fn every_promise_has_its_tests() {
+    let text = fs::read_to_string(root().join("docs/durability.md")).unwrap();
+    let rust: String = rust_files().into_iter().map(|(_, text)| text).collect();
+    let tests_in = |line: &str| -> Vec<String> {
+        let quoted = line.split('`').skip(1).step_by(2);
+        let paths = quoted.filter_map(|quoted| quoted.split_once("::"));
+        let is_name = |name: &&str| {
+            name.chars()
+                .all(|c| c.is_ascii_lowercase() || "_:0123456789".contains(c))
+        };
+        let names = paths.map(|(_, name)| name).filter(is_name);
+        names
+            .map(|name| name.rsplit("::").next().unwrap().to_owned())
+            .collect()
+    };
+    for promise in 1..=14 {
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| P{promise} |")));
+        let row = row.unwrap_or_else(|| panic!("P{promise} is not listed"));
+        assert!(!tests_in(row).is_empty(), "P{promise} has no test");
+    }
+    let mut seen = 0;
+    for name in text.lines().flat_map(tests_in) {
+        seen += 1;
+        assert!(
+            rust.contains(&format!("fn {name}(")),
+            "there is no test {name}"
+        );
+    }
+    assert!(seen > 40, "{seen} tests are named");
+}

@@ -6,10 +6,13 @@
 //! or not; a rename is atomic. Pillai et al., "All file systems are not created equal" (2014),
 //! found all of these on disks that people use.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
+
+use xxhash_rust::xxh3::Xxh3Default;
 
 use super::history::{Contents, Extent, Moment};
 use super::{Clock, Data, File, Memory, Names, State};
@@ -73,30 +76,36 @@ impl CrashState {
         self.is_power_loss
     }
 
-    /// Equal for states of one history that are the same on the disk.
+    /// Equal for states that are the same on the disk, and to the system if it still runs.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.is_power_loss, self.exists).hash(&mut hasher);
+        let mut hasher = Xxh3Default::new();
+        (self.is_power_loss, self.exists, self.boot_id).hash(&mut hasher);
         for names in [&self.names, &self.durable_names] {
-            let remains = |id: &usize| self.files.get(id);
-            for (name, id) in names {
-                (name, id, remains(id)).hash(&mut hasher);
-            }
             names.len().hash(&mut hasher);
+            for (name, id) in names {
+                name.hash(&mut hasher);
+                if let Some(remains) = self.files.get(id) {
+                    remains.hash_with(self.bytes_of(*id), &mut hasher);
+                }
+            }
+            if self.is_power_loss {
+                break;
+            }
         }
         hasher.finish()
+    }
+
+    /// All bytes that a file ever had.
+    fn bytes_of(&self, id: usize) -> &[u8] {
+        self.contents.get(&id).map_or(&[], |bytes| bytes)
     }
 
     /// The storage as the next process finds it.
     #[must_use]
     pub fn image(&self) -> Memory {
         let file = |(id, remains): (&usize, &Remains)| {
-            let bytes = self.contents.get(id).map_or(&[][..], |bytes| &**bytes);
-            let mut bytes = bytes[..remains.len.min(bytes.len())].to_vec();
-            for (start, end) in &remains.zeros {
-                bytes[*start..*end].fill(0);
-            }
+            let bytes = remains.bytes(self.bytes_of(*id)).into_owned();
             let lost = remains.lost.iter().map(|(start, end)| *start..*end);
             let data = Data {
                 durable_len: remains.durable_len,
@@ -264,6 +273,22 @@ fn names_left(moment: &Moment, bounds: &Bounds) -> BTreeSet<BTreeMap<String, usi
 }
 
 impl Remains {
+    /// What is read of a file that had these bytes.
+    fn bytes<'a>(&self, all: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut bytes = Cow::Borrowed(&all[..self.len.min(all.len())]);
+        for (start, end) in &self.zeros {
+            bytes.to_mut()[*start..*end].fill(0);
+        }
+        bytes
+    }
+
+    fn hash_with(&self, all: &[u8], hasher: &mut impl Hasher) {
+        let bytes = self.bytes(all);
+        bytes.len().hash(hasher);
+        hasher.write(&bytes);
+        (self.durable_len, &self.lost).hash(hasher);
+    }
+
     /// The system still runs: all is there up to `len`.
     fn of_kill(extent: &Extent, len: usize) -> Remains {
         let lost = extent.lost.iter().map(|range| (range.start, range.end));

@@ -1,26 +1,143 @@
 //! What must hold of every state that a crash leaves.
 
+use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use criba::storage::{CrashState, Memory, Storage as _};
-use criba::{Access, Db, Durability};
+use criba::{Access, Db, Durability, FilterResidency};
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::workload::{Model, builder, write};
+use super::lives::Plot;
+use super::workload::{DropDue, Model, Operations, Promise, builder, write};
 
-/// Opens the image, reads, writes, closes and reads again. The batch up to which it had everything,
-/// or what is wrong.
-pub(crate) fn check(
-    state: &CrashState,
-    image: &Memory,
-    (least, most): (usize, usize),
-    models: &[Model],
-) -> Result<usize, String> {
-    let checked = catch_unwind(AssertUnwindSafe(|| {
-        check_image(image, (least, most), models)
-    }));
-    let checked = checked.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))));
-    checked.map_err(|what| format!("{what}; {}", state.describe()))
+/// All that a life may leave, and what of it was seen.
+pub(crate) struct Judge {
+    /// Batch `n`.
+    pub(crate) batches: Vec<Operations>,
+    /// By the number of batches that a FIFO has dropped, then by that of batches written.
+    models: BTreeMap<usize, Vec<Model>>,
+    /// Stores as they were after check and close: one that is the same need not be read again.
+    after: Mutex<HashSet<u64>>,
+}
+
+/// What a state may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Expected {
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+    /// What of that survives power loss.
+    pub(crate) synced: usize,
+    /// Dropped are so many batches, or so many.
+    pub(crate) dropped: (usize, usize),
+}
+
+impl Expected {
+    pub(crate) fn of(promise: Promise, is_power_loss: bool) -> Expected {
+        Expected {
+            least: if is_power_loss {
+                promise.synced
+            } else {
+                promise.processed
+            },
+            most: promise.attempted,
+            synced: promise.synced,
+            dropped: (promise.dropped, promise.dropping),
+        }
+    }
+}
+
+impl Judge {
+    pub(crate) fn of(plot: &Plot) -> Judge {
+        let drops = plot.steps.iter().filter_map(|step| match step {
+            DropDue(batches) => Some(*batches),
+            _ => None,
+        });
+        let count = plot.steps.len() + 4;
+        let all = |dropped| (0..=count).map(|n| plot.load.state(dropped, n)).collect();
+        let models = std::iter::once(0).chain(drops);
+        Judge {
+            batches: (0..=count).map(|n| plot.load.operations(n)).collect(),
+            models: models.map(|dropped| (dropped, all(dropped))).collect(),
+            after: Mutex::default(),
+        }
+    }
+
+    /// Opens the image, reads, writes, closes and reads again. The batch up to which it had
+    /// everything, or what is wrong.
+    pub(crate) fn check(&self, state: &CrashState, expected: Expected) -> Result<usize, String> {
+        let image = state.image();
+        let is_paged = state.fingerprint().is_multiple_of(2);
+        let checked = catch_unwind(AssertUnwindSafe(|| self.judge(&image, expected, is_paged)));
+        let checked = checked.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))));
+        checked.map_err(|what| format!("{what}; {}", state.describe()))
+    }
+
+    /// The same of an image. It is closed then, one batch later.
+    pub(crate) fn judge(
+        &self,
+        image: &Memory,
+        expected: Expected,
+        is_paged: bool,
+    ) -> Result<usize, String> {
+        let mut opener = builder(Arc::new(image.clone()));
+        if is_paged {
+            opener = opener.filter_residency(FilterResidency::Cached { bytes: 1 << 14 });
+        }
+        let db = opener.open().map_err(told("open"))?;
+        let (dropped, n) = self.find(&read(&db)?, expected)?;
+        let stats = db.stats();
+        if !stats.recovery.unknown_files.is_empty() {
+            return Err(format!("unknown files {:?}", stats.recovery.unknown_files));
+        }
+        if let Some(damage) = stats
+            .segments()
+            .find_map(|one| one.filter.as_ref()?.damage.as_ref())
+        {
+            return Err(format!("a filter is damaged: {damage}"));
+        }
+        let batch = &self.batches[n + 1];
+        write(&db, batch, Durability::Sync).map_err(told("write"))?;
+        // Journals that recovery has read are needed until then.
+        db.flush().map_err(told("flush"))?;
+        db.close().map_err(told("close"))?;
+        if self.after.lock().unwrap().insert(content(image)) {
+            let expected = &self.models[&dropped][n + 1];
+            self.judge_closed(image, expected)?;
+        }
+        Ok(n)
+    }
+
+    fn judge_closed(&self, image: &Memory, expected: &Model) -> Result<(), String> {
+        let db = builder(Arc::new(image.clone()))
+            .access(Access::ReadOnly)
+            .open()
+            .map_err(told("open again"))?;
+        if !db.stats().recovery.clean {
+            return Err("not clean after close".to_owned());
+        }
+        if read(&db)? != *expected {
+            return Err("not what it was, after a write".to_owned());
+        }
+        check_files(image, &db)
+    }
+
+    /// How many batches were dropped and written.
+    pub(crate) fn find(&self, found: &Model, expected: Expected) -> Result<(usize, usize), String> {
+        let stamp = found.get(&b"left"[..]);
+        let stamp =
+            stamp.map(|stamp| usize::from_le_bytes(stamp[..].try_into().unwrap_or_default()));
+        for dropped in [expected.dropped.0, expected.dropped.1] {
+            let n = stamp.unwrap_or(dropped);
+            let is_promised = (expected.least..=expected.most).contains(&n);
+            if is_promised && self.models[&dropped].get(n) == Some(found) {
+                return Ok((dropped, n));
+            }
+        }
+        let keys: Vec<_> = found.keys().map(|key| key.escape_ascii()).collect();
+        let keys: Vec<_> = keys.into_iter().map(|key| key.to_string()).collect();
+        Err(format!("not as {expected:?}: state {stamp:?}, {keys:?}"))
+    }
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
@@ -29,7 +146,7 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or_default()
 }
 
-fn told(what: &str) -> impl Fn(criba::Error) -> String {
+pub(crate) fn told(what: &str) -> impl Fn(criba::Error) -> String {
     move |error| {
         let cause = std::error::Error::source(&error);
         format!(
@@ -39,53 +156,7 @@ fn told(what: &str) -> impl Fn(criba::Error) -> String {
     }
 }
 
-fn check_image(
-    image: &Memory,
-    (least, most): (usize, usize),
-    models: &[Model],
-) -> Result<usize, String> {
-    let db = builder(Arc::new(image.clone()))
-        .open()
-        .map_err(told("open"))?;
-    let found = read(&db)?;
-    let n = found.get(&b"left"[..]).map_or(0, |stamp| {
-        usize::from_le_bytes(stamp[..].try_into().unwrap_or_default())
-    });
-    if !(least..=most).contains(&n) {
-        return Err(format!("state {n}, promised {least} to {most}"));
-    }
-    if models.get(n) != Some(&found) {
-        return Err(format!("not state {n}: {:?}", found.keys()));
-    }
-    let stats = db.stats();
-    if !stats.recovery.unknown_files.is_empty() {
-        return Err(format!("unknown files {:?}", stats.recovery.unknown_files));
-    }
-    if let Some(damage) = stats
-        .segments()
-        .find_map(|one| one.filter.as_ref()?.damage.as_ref())
-    {
-        return Err(format!("a filter is damaged: {damage}"));
-    }
-    write(&db, n + 1, Durability::Sync).map_err(told("write"))?;
-    // Journals that recovery has read are needed until then.
-    db.flush().map_err(told("flush"))?;
-    db.close().map_err(told("close"))?;
-    let db = builder(Arc::new(image.clone()))
-        .access(Access::ReadOnly)
-        .open()
-        .map_err(told("open again"))?;
-    if !db.stats().recovery.clean {
-        return Err("not clean after close".to_owned());
-    }
-    if models.get(n + 1) != Some(&read(&db)?) {
-        return Err(format!("not state {} after a write", n + 1));
-    }
-    check_files(image, &db)?;
-    Ok(n)
-}
-
-fn read(db: &Db) -> Result<Model, String> {
+pub(crate) fn read(db: &Db) -> Result<Model, String> {
     let mut found = Model::new();
     for entry in db.iter() {
         let (key, value) = entry.map_err(told("scan"))?;
@@ -101,6 +172,18 @@ fn read(db: &Db) -> Result<Model, String> {
         return Err("something where nothing is".to_owned());
     }
     Ok(found)
+}
+
+/// The same for stores with the same files.
+fn content(image: &Memory) -> u64 {
+    let mut all = Vec::new();
+    for name in image.list().unwrap() {
+        let bytes = image.bytes_of(&name).unwrap();
+        all.extend_from_slice(name.as_bytes());
+        all.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        all.extend_from_slice(&bytes);
+    }
+    xxh3_64(&all)
 }
 
 /// Live segments with their filters, one journal, two manifests, `CURRENT` and `LOCK`: nothing

@@ -1,13 +1,16 @@
 //! Crashes at every storage call of small lives, in every state that a disk may legally hold.
 //!
-//! `CRIBA_CRASH_STATES` asks for about so many states in place of those of the suite.
+//! `CRIBA_CRASH_STATES` asks for so many different states in place of those of the suite: the
+//! same lives, again and again with wider bounds, until so many were checked.
 
 mod check;
+mod errors;
+mod lives;
 mod plants;
 mod workload;
 
 use std::collections::HashSet;
-use std::io::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,112 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use criba::Durability;
 use criba::storage::{Bounds, CrashState, Memory, Storage};
 
-use check::check;
-use plants::{BUGS, Planted};
-use workload::{
-    Buffered, Close, Compact, Flush, HoldSnapshot, Kill, Layer, Model, Process, Promise, Rebuild,
-    ReleaseSnapshot, Reopen, Session, Step, Sync, Synced, Write, builder, live, states, write,
-};
+use crate::faults::tell;
 
-/// Lives that together pass through everything that changes files.
-const LIVES: &[(&str, &[Step])] = &[
-    ("create", &[Close]),
-    (
-        "batches",
-        &[
-            Write(Process),
-            Write(Synced),
-            Write(Buffered),
-            Write(Process),
-            Write(Synced),
-            Write(Buffered),
-            Sync,
-            Write(Process),
-            Close,
-        ],
-    ),
-    (
-        "flush",
-        &[
-            Write(Process),
-            Write(Synced),
-            Flush,
-            Write(Synced),
-            Write(Process),
-            Write(Buffered),
-            Flush,
-            Write(Synced),
-            Close,
-        ],
-    ),
-    (
-        "compaction",
-        &[
-            Write(Synced),
-            Write(Process),
-            Flush,
-            Write(Synced),
-            HoldSnapshot,
-            Write(Process),
-            Flush,
-            Write(Synced),
-            Compact,
-            Write(Process),
-            ReleaseSnapshot,
-            Compact,
-            Close,
-        ],
-    ),
-    (
-        "filters rebuilt",
-        &[
-            Write(Process),
-            Write(Synced),
-            Flush,
-            Write(Synced),
-            Rebuild,
-            Write(Process),
-            Flush,
-            Rebuild,
-            Compact,
-            Close,
-        ],
-    ),
-    (
-        "reopened",
-        &[
-            Write(Synced),
-            Write(Process),
-            Reopen,
-            Write(Process),
-            Flush,
-            Reopen,
-            Reopen,
-            Write(Synced),
-            Write(Buffered),
-            Close,
-        ],
-    ),
-    (
-        "killed",
-        &[
-            Write(Synced),
-            Write(Process),
-            Kill,
-            Write(Process),
-            Write(Synced),
-            Kill,
-            Sync,
-            Write(Process),
-            Kill,
-            Flush,
-            Write(Process),
-            Write(Synced),
-            Kill,
-            Close,
-        ],
-    ),
-];
+use check::{Expected, Judge};
+use lives::{LARGE_LIVES, LIVES, Plot};
+use plants::{BUGS, Planted};
+use workload::{Layer, Session, builder, live, write};
 
 /// What a campaign has done.
 #[derive(Debug, Default)]
@@ -134,200 +37,271 @@ struct Tally {
     wrong: Mutex<Vec<String>>,
 }
 
+impl Tally {
+    fn wrongs(&self) -> usize {
+        self.wrong.lock().unwrap().len()
+    }
+}
+
 /// How thorough a campaign is.
 #[derive(Clone, Copy)]
 struct Depth {
     bounds: Bounds,
-    /// Every so many states the recovery is recorded as well, and crashes at each of its calls.
+    /// Every so many states the recovery is recorded as well, and crashes at each of its calls;
+    /// so do recoveries from that, once more.
     recoveries: usize,
     bounds_of_recovery: Bounds,
+    /// No more states than this.
+    most: usize,
     /// The first wrong state is enough.
     stops_at_wrong: bool,
 }
 
+impl Depth {
+    /// That of the suite, or that of a later round of a campaign.
+    fn of_round(round: u32, most: usize) -> Depth {
+        Depth {
+            bounds: Bounds {
+                of_file: 24 << round,
+                names_in_any_combination: 4 + round as usize,
+                of_names: 64 << (2 * round),
+            },
+            recoveries: 60,
+            bounds_of_recovery: Bounds {
+                of_file: 6 << round,
+                names_in_any_combination: 3,
+                of_names: 8 << round,
+            },
+            most,
+            stops_at_wrong: false,
+        }
+    }
+
+    /// States of some hundred KiB are few.
+    fn of_large(self) -> Depth {
+        let bounds = self.bounds;
+        Depth {
+            bounds: Bounds {
+                of_file: bounds.of_file / 4,
+                of_names: bounds.of_names / 8,
+                ..bounds
+            },
+            recoveries: self.recoveries * 10,
+            ..self
+        }
+    }
+}
+
+/// A life that was lived, and the states of it that were checked.
 struct Campaign<'a> {
-    depth: Depth,
-    models: Vec<Model>,
-    seen: Mutex<HashSet<(u64, usize, usize)>>,
+    name: &'static str,
+    sessions: Vec<Session>,
+    judge: Judge,
+    seen: Mutex<HashSet<u64>>,
     tally: &'a Tally,
 }
 
-impl Campaign<'_> {
-    fn crash_everywhere(&self, session: &Session) {
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-                scope.spawn(|| {
-                    loop {
-                        let calls = next.fetch_add(1, Ordering::Relaxed);
-                        if calls > session.history.len() || self.is_over() {
-                            break;
-                        }
-                        self.crash_at(session, calls);
-                    }
-                });
-            }
-        });
+impl<'a> Campaign<'a> {
+    fn begin(plot: &Plot, layer: &Layer, tally: &'a Tally) -> Result<Campaign<'a>, String> {
+        let sessions = live(plot, layer).map_err(|error| format!("{}: {error}", plot.name))?;
+        Ok(Campaign {
+            name: plot.name,
+            sessions,
+            judge: Judge::of(plot),
+            seen: Mutex::default(),
+            tally,
+        })
     }
 
-    fn crash_at(&self, session: &Session, calls: usize) {
+    fn crash_everywhere(&self, depth: &Depth) {
+        for session in &self.sessions {
+            let next = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+                    scope.spawn(|| {
+                        loop {
+                            let calls = next.fetch_add(1, Ordering::Relaxed);
+                            if calls > session.history.len() || self.is_over(depth) {
+                                break;
+                            }
+                            self.crash_at(session, calls, depth);
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    fn crash_at(&self, session: &Session, calls: usize, depth: &Depth) {
         self.tally.crash_points.fetch_add(1, Ordering::Relaxed);
         let promise = session.promise(calls);
-        for state in session.history.states(calls, &self.depth.bounds) {
-            let bounds = bounds_of(&state, promise);
-            if self.is_over() {
+        for state in session.history.states(calls, &depth.bounds) {
+            if self.is_over(depth) {
                 return;
             }
-            let Some(nth) = self.is_new(&state, bounds) else {
-                continue;
-            };
-            let image = state.image();
-            let records = nth.is_multiple_of(self.depth.recoveries);
-            match check(&state, &image, bounds, &self.models) {
-                Ok(found) if records => self.crash_in_recovery(&state, bounds, found),
-                Ok(_) => {}
-                Err(what) => self.report(format!("after {calls} calls: {what}")),
+            let expected = Expected::of(promise, state.is_power_loss());
+            let story = || format!("after {calls} calls");
+            self.check(&state, expected, (depth, 0), &story);
+        }
+    }
+
+    /// Checks a state, unless it was checked before; some with crashes in their recovery.
+    fn check(
+        &self,
+        state: &CrashState,
+        expected: Expected,
+        (depth, recoveries): (&Depth, usize),
+        story: &dyn Fn() -> String,
+    ) {
+        self.tally.states.fetch_add(1, Ordering::Relaxed);
+        let mut hasher = DefaultHasher::new();
+        (state.fingerprint(), expected).hash(&mut hasher);
+        if !self.seen.lock().unwrap().insert(hasher.finish()) {
+            return;
+        }
+        let nth = self.tally.checked.fetch_add(1, Ordering::Relaxed);
+        if recoveries > 0 {
+            self.tally.in_recovery.fetch_add(1, Ordering::Relaxed);
+        }
+        let recovers = recoveries < 2 && nth.is_multiple_of(depth.recoveries);
+        match self.judge.check(state, expected) {
+            Ok(n) if recovers => self.crash_in_recovery(state, expected, n, (depth, recoveries)),
+            Ok(_) => {}
+            Err(what) => {
+                let what = format!("{}: {}: {what}", self.name, story());
+                self.tally.wrong.lock().unwrap().push(what);
             }
         }
     }
 
-    fn is_new(&self, state: &CrashState, (least, most): (usize, usize)) -> Option<usize> {
-        self.tally.states.fetch_add(1, Ordering::Relaxed);
-        let key = (state.fingerprint(), least, most);
-        let is_new = self.seen.lock().unwrap().insert(key);
-        is_new.then(|| self.tally.checked.fetch_add(1, Ordering::Relaxed))
+    fn is_over(&self, depth: &Depth) -> bool {
+        depth.stops_at_wrong && self.tally.wrongs() > 0
+            || self.tally.checked.load(Ordering::Relaxed) >= depth.most
     }
 
-    fn is_over(&self) -> bool {
-        self.depth.stops_at_wrong && !self.tally.wrong.lock().unwrap().is_empty()
-    }
-
-    fn report(&self, what: String) {
-        self.tally.wrong.lock().unwrap().push(what);
-    }
-
-    /// Opens the state once more, writes a batch, and crashes at every call of that.
-    fn crash_in_recovery(&self, state: &CrashState, (least, _): (usize, usize), found: usize) {
+    /// Opens a state of `n` batches once more, writes the next, and crashes at every call of that.
+    fn crash_in_recovery(
+        &self,
+        state: &CrashState,
+        before: Expected,
+        n: usize,
+        (depth, recoveries): (&Depth, usize),
+    ) {
         let image = state.image();
         image.record();
-        let acknowledged = recover(&image, found + 1);
+        let acknowledged = self.recover(&image, n + 1);
         let history = image.history().unwrap();
-        let mut seen = HashSet::new();
+        // What was only survived by a kill may be lost with power.
+        let synced = if state.is_power_loss() {
+            n
+        } else {
+            before.synced
+        };
         for calls in 0..=history.len() {
-            for inner in history.states(calls, &self.depth.bounds_of_recovery) {
-                self.tally.states.fetch_add(1, Ordering::Relaxed);
-                let least = if calls >= acknowledged {
-                    found + 1
-                } else if inner.is_power_loss() && !state.is_power_loss() {
-                    // What only a kill was survived by may be lost with power.
-                    0
-                } else {
-                    least
+            let (least, synced) = if calls >= acknowledged {
+                (n + 1, n + 1)
+            } else {
+                (n, synced)
+            };
+            for inner in history.states(calls, &depth.bounds_of_recovery) {
+                let expected = Expected {
+                    least: if inner.is_power_loss() { synced } else { least },
+                    most: n + 1,
+                    synced,
+                    dropped: before.dropped,
                 };
-                if !seen.insert((inner.fingerprint(), least)) {
-                    continue;
-                }
-                self.tally.checked.fetch_add(1, Ordering::Relaxed);
-                self.tally.in_recovery.fetch_add(1, Ordering::Relaxed);
-                let bounds = (least, found + 1);
-                if let Err(what) = check(&inner, &inner.image(), bounds, &self.models) {
-                    let story = state.describe();
-                    self.report(format!(
-                        "{what}; after {calls} calls of recovery from {story}"
-                    ));
-                }
+                let story = || format!("after {calls} calls of recovery from {}", state.describe());
+                self.check(&inner, expected, (depth, recoveries + 1), &story);
             }
         }
     }
+
+    /// Calls made when the batch was acknowledged.
+    fn recover(&self, image: &Memory, n: usize) -> usize {
+        let db = builder(Arc::new(image.clone())).open().unwrap();
+        write(&db, &self.judge.batches[n], Durability::Sync).unwrap();
+        let acknowledged = image.recorded();
+        db.close().unwrap();
+        acknowledged
+    }
 }
 
-/// Calls made when the batch was acknowledged.
-fn recover(image: &Memory, n: usize) -> usize {
-    let db = builder(Arc::new(image.clone())).open().unwrap();
-    write(&db, n, Durability::Sync).unwrap();
-    let acknowledged = image.recorded();
-    db.close().unwrap();
-    acknowledged
-}
-
-fn bounds_of(state: &CrashState, promise: Promise) -> (usize, usize) {
-    let least = if state.is_power_loss() {
-        promise.synced
-    } else {
-        promise.processed
-    };
-    (least, promise.attempted)
-}
-
-fn run(lives: &[(&str, &[Step])], depth: Depth, layer: &Layer) -> Tally {
+/// Crashes of all lives, of the large ones with less depth.
+fn run(depth: Depth, layer: &Layer) -> Tally {
     let tally = Tally::default();
-    for (name, steps) in lives {
-        if depth.stops_at_wrong && !tally.wrong.lock().unwrap().is_empty() {
+    for plot in LIVES {
+        if depth.stops_at_wrong && tally.wrongs() > 0 {
             break;
         }
-        let sessions = match live(steps, layer) {
-            Ok(sessions) => sessions,
-            Err(error) => {
-                tally.wrong.lock().unwrap().push(format!("{name}: {error}"));
-                continue;
+        match Campaign::begin(plot, layer, &tally) {
+            Ok(campaign) => campaign.crash_everywhere(&depth),
+            Err(what) => tally.wrong.lock().unwrap().push(what),
+        }
+    }
+    tally
+}
+
+/// Rounds of ever wider bounds over the same lives, until so many states were checked. What takes
+/// hours tells how far it is.
+fn run_rounds(most: usize) -> Tally {
+    let tally = Tally::default();
+    let layer = |memory| -> Arc<dyn Storage> { Arc::new(memory) };
+    let begin = |plot| Campaign::begin(plot, &layer, &tally).unwrap();
+    let small: Vec<Campaign<'_>> = LIVES.iter().map(begin).collect();
+    let large: Vec<Campaign<'_>> = LARGE_LIVES.iter().map(begin).collect();
+    for round in 0..ROUNDS_MAX {
+        let depth = Depth::of_round(round, most);
+        let large = large.iter().map(|campaign| (campaign, depth.of_large()));
+        let small = small.iter().map(|campaign| (campaign, depth));
+        for (campaign, depth) in large.chain(small) {
+            campaign.crash_everywhere(&depth);
+            let checked = tally.checked.load(Ordering::Relaxed);
+            if checked >= most {
+                return tally;
             }
-        };
-        for session in &sessions {
-            let campaign = Campaign {
-                depth,
-                models: states(steps.len() + 2),
-                seen: Mutex::default(),
-                tally: &tally,
-            };
-            let before = tally.wrong.lock().unwrap().len();
-            campaign.crash_everywhere(session);
-            let mut wrong = tally.wrong.lock().unwrap();
-            for what in &mut wrong[before..] {
-                *what = format!("{name}: {what}");
+            if most > STATES {
+                let (name, wrong) = (campaign.name, tally.wrongs());
+                tell(&format!(
+                    "crashes: {checked} checked, {wrong} wrong, after round {round} of '{name}'"
+                ));
             }
         }
     }
     tally
 }
 
+const ROUNDS_MAX: u32 = 8;
+
+/// States that the suite checks: a first round, and most of a second.
+const STATES: usize = 120_000;
+
 #[test]
 fn no_crash_loses_what_was_promised() {
-    let depth = Depth {
-        bounds: Bounds::default(),
-        recoveries: 100,
-        bounds_of_recovery: Bounds {
-            of_file: 6,
-            names_in_any_combination: 3,
-            of_names: 8,
-        },
-        stops_at_wrong: false,
-    };
-    let tally = run(LIVES, depth, &|memory| Arc::new(memory));
+    let asked = std::env::var("CRIBA_CRASH_STATES").ok();
+    let most = asked.map_or(STATES, |asked| asked.parse().expect("a number of states"));
+    let tally = run_rounds(most);
     let wrong = tally.wrong.into_inner().unwrap();
-    writeln!(
-        std::io::stderr(),
+    tell(&format!(
         "crashes: {} points, {} states, {} checked, {} of them in recovery, {} wrong",
         tally.crash_points.into_inner(),
         tally.states.into_inner(),
         tally.checked.into_inner(),
         tally.in_recovery.into_inner(),
         wrong.len()
-    )
-    .unwrap();
+    ));
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(10)]);
 }
 
 #[test]
 fn every_planted_bug_is_found() {
     let depth = Depth {
-        bounds: Bounds::default(),
         recoveries: usize::MAX,
-        bounds_of_recovery: Bounds::default(),
         stops_at_wrong: true,
+        ..Depth::of_round(0, usize::MAX)
     };
     for bug in BUGS {
         let planted = move |memory| -> Arc<dyn Storage> { Arc::new(Planted::new(memory, bug)) };
-        let tally = run(LIVES, depth, &planted);
+        let tally = run(depth, &planted);
         let wrong = tally.wrong.into_inner().unwrap();
         assert!(!wrong.is_empty(), "{bug:?} is not found");
     }

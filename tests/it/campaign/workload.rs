@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use criba::storage::{History, Memory, Storage, Survivors};
-use criba::{BloomierBits, Builder, Compaction, Db, Durability, FilterPolicy, Snapshot};
+use criba::{Access, BloomierBits, Builder, Compaction, Db, Durability, FilterPolicy, Snapshot};
+
+use super::lives::Plot;
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What a batch puts, and deletes.
+pub(crate) type Operations = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
@@ -15,10 +21,14 @@ pub(crate) enum Step {
     Sync,
     Flush,
     Compact,
+    /// A day later: what a FIFO drops, so many batches from the beginning.
+    DropDue(usize),
     /// All filters anew, under another policy than that of the session before.
     Rebuild,
     HoldSnapshot,
     ReleaseSnapshot,
+    /// Closed, and opened by a session that only reads.
+    Read,
     /// Closed and opened again.
     Reopen,
     /// Killed and opened again.
@@ -28,11 +38,12 @@ pub(crate) enum Step {
 
 pub(crate) use Durability::{Buffered, Process, Sync as Synced};
 pub(crate) use Step::{
-    Close, Compact, Flush, HoldSnapshot, Kill, Rebuild, ReleaseSnapshot, Reopen, Sync, Write,
+    Close, Compact, DropDue, Flush, HoldSnapshot, Kill, Read, Rebuild, ReleaseSnapshot, Reopen,
+    Sync, Write,
 };
 
 /// What a life has promised. Batch `n` leaves state `n`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Promise {
     /// Batches that may be there.
     pub(crate) attempted: usize,
@@ -40,6 +51,10 @@ pub(crate) struct Promise {
     pub(crate) processed: usize,
     /// Batches that survive power loss.
     pub(crate) synced: usize,
+    /// So many batches from the beginning a FIFO has dropped, ...
+    pub(crate) dropped: usize,
+    /// ... or so many.
+    pub(crate) dropping: usize,
 }
 
 /// One session, and what was promised after how many calls.
@@ -56,39 +71,75 @@ impl Session {
     }
 }
 
-/// Batch `n`: two keys that are always equal, a key of its own, a delete, sometimes a value that
-/// does not fit in a sector.
-pub(crate) fn operations(n: usize) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-    let stamp = n.to_le_bytes().to_vec();
-    let mut all = vec![
-        (b"left".to_vec(), Some(stamp.clone())),
-        (b"right".to_vec(), Some(stamp.clone())),
-        (format!("own{n:03}").into_bytes(), Some(stamp)),
-    ];
-    if n >= 2 {
-        all.push((format!("own{:03}", n - 2).into_bytes(), None));
-    }
-    if n % 3 == 2 {
-        let bytes = (0..700).map(|at| (at * n % 251) as u8);
-        all.push((b"big".to_vec(), Some(bytes.collect())));
-    }
-    all
+/// How much a batch writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Bytes of the value that every third batch has.
+    pub(crate) big: usize,
+    /// Values of that size that every batch has beside.
+    pub(crate) bulk: usize,
 }
 
-/// The states after 0, 1, 2, ... batches.
-pub(crate) fn states(count: usize) -> Vec<Model> {
-    let mut all = vec![Model::new()];
-    for n in 1..=count {
-        let mut model = all[n - 1].clone();
-        for (key, value) in operations(n) {
-            match value {
-                Some(value) => model.insert(key, value),
-                None => model.remove(&key),
-            };
+impl Load {
+    /// Batch `n`: two keys that are always equal, a key of its own, a delete, sometimes a value
+    /// that does not fit in a sector.
+    pub(crate) fn operations(self, n: usize) -> Operations {
+        let stamp = n.to_le_bytes().to_vec();
+        let mut all = vec![
+            (b"left".to_vec(), Some(stamp.clone())),
+            (b"right".to_vec(), Some(stamp.clone())),
+            (format!("own{n:03}").into_bytes(), Some(stamp)),
+        ];
+        if n >= 2 {
+            all.push((format!("own{:03}", n - 2).into_bytes(), None));
         }
-        all.push(model);
+        if n % 3 == 2 {
+            all.push((b"big".to_vec(), Some(noise(n, self.big))));
+        }
+        let bulk = (0..self.bulk).map(|at| {
+            let key = format!("bulk{}-{at:03}", n % 2).into_bytes();
+            (key, Some(noise(n * 1000 + at, self.big)))
+        });
+        all.extend(bulk);
+        all
     }
-    all
+
+    /// The state after `count` batches, the first `dropped` of which are gone.
+    pub(crate) fn state(self, dropped: usize, count: usize) -> Model {
+        let mut model = Model::new();
+        for n in dropped + 1..=count {
+            for (key, value) in self.operations(n) {
+                match value {
+                    Some(value) => model.insert(key, value),
+                    None => model.remove(&key),
+                };
+            }
+        }
+        model
+    }
+}
+
+pub(crate) fn write(db: &Db, batch: &Operations, durability: Durability) -> criba::Result<()> {
+    let mut all = db.batch();
+    for (key, value) in batch {
+        match value {
+            Some(value) => all.put(key, value),
+            None => all.delete(key),
+        };
+    }
+    all.commit_with(durability)
+}
+
+/// Bytes that do not compress and differ from batch to batch.
+fn noise(seed: usize, len: usize) -> Vec<u8> {
+    let mut random = seed as u64 ^ 0x9e37_79b9_7f4a_7c15;
+    let byte = |_| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as u8
+    };
+    (0..len).map(byte).collect()
 }
 
 pub(crate) fn builder(storage: Arc<dyn Storage>) -> Builder {
@@ -104,6 +155,7 @@ pub(crate) fn builder(storage: Arc<dyn Storage>) -> Builder {
 pub(crate) type Layer = dyn Fn(Memory) -> Arc<dyn Storage> + Send + std::marker::Sync;
 
 pub(crate) struct Life<'a> {
+    plot: &'a Plot,
     memory: Memory,
     layer: &'a Layer,
     db: Option<Db>,
@@ -112,26 +164,40 @@ pub(crate) struct Life<'a> {
     sessions: Vec<Session>,
     snapshots: Vec<(Snapshot, usize)>,
     rebuilds: usize,
+    days: u64,
 }
 
-/// Lives through all steps; `None` when the store itself has noticed that something is wrong.
-pub(crate) fn live(steps: &[Step], layer: &Layer) -> criba::Result<Vec<Session>> {
-    let mut life = Life {
-        memory: Memory::new(),
-        layer,
-        db: None,
-        promise: Promise::default(),
-        promises: Vec::new(),
-        sessions: Vec::new(),
-        snapshots: Vec::new(),
-        rebuilds: 0,
-    };
+/// Lives through all steps; an error when the store itself has noticed that something is wrong.
+pub(crate) fn live(plot: &Plot, layer: &Layer) -> criba::Result<Vec<Session>> {
+    let mut life = Life::new(plot, layer);
     life.begin()?;
-    for step in steps {
+    for step in plot.steps {
         life.step(*step)?;
     }
     life.end_session();
     Ok(life.sessions)
+}
+
+/// What is left of a life that a failing storage has ended, or not.
+pub(crate) struct Failed {
+    pub(crate) memory: Memory,
+    pub(crate) db: Option<Db>,
+    pub(crate) promise: Promise,
+    pub(crate) error: Option<criba::Error>,
+}
+
+/// Lives up to the first error, as a caller would.
+pub(crate) fn live_to_error(plot: &Plot, layer: &Layer) -> Failed {
+    let mut life = Life::new(plot, layer);
+    let lived = life
+        .begin()
+        .and_then(|()| plot.steps.iter().try_for_each(|step| life.step(*step)));
+    Failed {
+        memory: life.memory,
+        db: life.db,
+        promise: life.promise,
+        error: lived.err(),
+    }
 }
 
 const POLICIES: [FilterPolicy; 3] = [
@@ -140,17 +206,48 @@ const POLICIES: [FilterPolicy; 3] = [
     FilterPolicy::Bloomier(BloomierBits::Block),
 ];
 
-impl Life<'_> {
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn day(n: u64) -> SystemTime {
+    UNIX_EPOCH + DAY * (20_000 + n as u32)
+}
+
+impl<'a> Life<'a> {
+    fn new(plot: &'a Plot, layer: &'a Layer) -> Life<'a> {
+        let life = Life {
+            plot,
+            memory: Memory::new(),
+            layer,
+            db: None,
+            promise: Promise::default(),
+            promises: Vec::new(),
+            sessions: Vec::new(),
+            snapshots: Vec::new(),
+            rebuilds: 0,
+            days: 0,
+        };
+        life.set_clock();
+        life
+    }
+
+    fn set_clock(&self) {
+        self.memory.set_clock(Some(day(self.days)));
+    }
+
     fn begin(&mut self) -> criba::Result<()> {
         self.memory.record();
         self.promises = vec![(0, self.promise)];
         self.open()
     }
 
-    fn open(&mut self) -> criba::Result<()> {
-        let storage = (self.layer)(self.memory.clone());
+    fn builder(&self) -> Builder {
         let policy = POLICIES[self.rebuilds % POLICIES.len()];
-        self.db = Some(builder(storage).filter(policy).open()?);
+        let builder = builder((self.layer)(self.memory.clone())).filter(policy);
+        (self.plot.settings)(builder)
+    }
+
+    fn open(&mut self) -> criba::Result<()> {
+        self.db = Some(self.builder().open()?);
         Ok(())
     }
 
@@ -169,22 +266,34 @@ impl Life<'_> {
         self.db.as_ref().unwrap()
     }
 
+    fn close(&mut self) -> criba::Result<()> {
+        self.check_snapshots();
+        self.db.take().unwrap().close()
+    }
+
     fn step(&mut self, step: Step) -> criba::Result<()> {
         match step {
             Write(durability) => self.write(durability)?,
             Sync => self.db().sync()?,
             Flush => self.db().flush()?,
             Compact => self.db().compact_all()?.wait()?,
+            DropDue(batches) => self.drop_due(batches)?,
             Rebuild => self.rebuild()?,
             HoldSnapshot => {
                 let held = (self.db().snapshot(), self.promise.attempted);
                 self.snapshots.push(held);
             }
             ReleaseSnapshot => self.check_snapshots(),
-            Close => self.db.take().unwrap().close()?,
+            Read => {
+                self.close()?;
+                let reader = self.builder().access(Access::ReadOnly).open()?;
+                assert!(contents(reader.iter()) == self.expected(self.promise.attempted));
+                reader.close()?;
+                self.open()?;
+            }
+            Close => self.close()?,
             Reopen => {
-                self.check_snapshots();
-                self.db.take().unwrap().close()?;
+                self.close()?;
                 self.open()?;
             }
             Kill => {
@@ -197,7 +306,10 @@ impl Life<'_> {
                 self.begin()?;
             }
         }
-        if matches!(step, Sync | Flush | Compact | Close | Reopen) {
+        if matches!(
+            step,
+            Sync | Flush | Compact | Rebuild | Read | Close | Reopen
+        ) {
             self.promise.processed = self.promise.attempted;
             self.promise.synced = self.promise.attempted;
         }
@@ -209,7 +321,7 @@ impl Life<'_> {
         self.promise.attempted += 1;
         self.note();
         let n = self.promise.attempted;
-        write(self.db(), n, durability)?;
+        write(self.db(), &self.plot.load.operations(n), durability)?;
         match durability {
             Buffered => {}
             Process => self.promise.processed = n,
@@ -218,35 +330,47 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn rebuild(&mut self) -> criba::Result<()> {
-        self.rebuilds += 1;
-        self.db.take().unwrap().close()?;
-        self.open()?;
-        self.db().rebuild_filters::<&[u8]>(..)?;
-        self.promise.synced = self.promise.attempted;
+    fn drop_due(&mut self, batches: usize) -> criba::Result<()> {
+        self.days += 1;
+        // A clock that was set does not change in what is recorded: that begins anew.
+        self.db().sync()?;
         self.promise.processed = self.promise.attempted;
+        self.promise.synced = self.promise.attempted;
+        self.note();
+        self.end_session();
+        self.set_clock();
+        self.memory.record();
+        self.promise.dropping = batches;
+        self.promises = vec![(0, self.promise)];
+        self.db().compact_all()?.wait()?;
+        self.promise.dropped = batches;
+        assert!(contents(self.db().iter()) == self.expected(self.promise.attempted));
         Ok(())
     }
 
+    fn rebuild(&mut self) -> criba::Result<()> {
+        self.rebuilds += 1;
+        self.close()?;
+        self.open()?;
+        self.db().rebuild_filters::<&[u8]>(..)?;
+        Ok(())
+    }
+
+    fn expected(&self, n: usize) -> Model {
+        self.plot.load.state(self.promise.dropped, n)
+    }
+
     fn check_snapshots(&mut self) {
-        for (snapshot, n) in self.snapshots.drain(..) {
-            let found: Model = snapshot
-                .iter()
-                .map(|entry| entry.unwrap())
-                .map(|(key, value)| (key.to_vec(), value.to_vec()))
-                .collect();
-            assert!(found == states(n)[n], "a snapshot of state {n} has changed");
+        for (snapshot, n) in std::mem::take(&mut self.snapshots) {
+            let is_same = contents(snapshot.iter()) == self.expected(n);
+            assert!(is_same, "a snapshot of state {n} has changed");
         }
     }
 }
 
-pub(crate) fn write(db: &Db, n: usize, durability: Durability) -> criba::Result<()> {
-    let mut batch = db.batch();
-    for (key, value) in operations(n) {
-        match value {
-            Some(value) => batch.put(key, value),
-            None => batch.delete(key),
-        };
-    }
-    batch.commit_with(durability)
+fn contents(entries: criba::Iter) -> Model {
+    entries
+        .map(|entry| entry.unwrap())
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
 }
