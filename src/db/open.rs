@@ -15,7 +15,7 @@ use crate::journal::{self, Expect, Point, Recovered};
 use crate::key::Sequence;
 use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
-use crate::options::{Access, Create, FilterResidency, Options};
+use crate::options::{Access, Create, FilterResidency, Options, Recovery};
 use crate::segment::{self, Caches, Segment, sidecar};
 use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
@@ -336,12 +336,11 @@ impl Opener {
             Err(error) => {
                 let source = (&self.storage, current.manifest);
                 let error = salvage::blame_cut(error, &names.dead, source);
-                let is_manifest = |error: &Error| matches!(error, Error::Corrupt(at) if at.path == self.storage.path_of(&manifest::file_name(current.manifest)));
-                if is_manifest(&error)
-                    || !salvage::is_passable(&error, self.options.recovery, manifest)
-                {
-                    let ways = if is_manifest(&error) { REPAIR } else { MODES };
-                    return Err(salvage::with_ways_out(error, ways));
+                if !salvage::is_passable(&error, manifest) {
+                    return Err(salvage::with_ways_out(error, REPAIR));
+                }
+                if self.options.recovery == Recovery::Strict {
+                    return Err(salvage::with_ways_out(error, MODES));
                 }
                 self.replay_leniently(manifest, ids, &expect)
             }

@@ -24,14 +24,16 @@ use super::shared::{Sealed, Shared, View, lock};
 pub(crate) const DAMAGED: &str = ".damaged";
 
 /// Whether a refusal is about journals, which [`Recovery`] can get past.
-pub(crate) fn is_passable(error: &Error, recovery: Recovery, manifest: &Manifest) -> bool {
-    let is_damage = match error {
-        Error::Corrupt(_) => true,
+pub(crate) fn is_passable(error: &Error, manifest: &Manifest) -> bool {
+    match error {
+        Error::Corrupt(at) => {
+            let name = at.path.file_name().unwrap_or_default();
+            manifest::parse_name(&name.to_string_lossy()).is_none()
+        }
         // With a torn manifest a journal may be missing because it is not needed any more.
         Error::Missing { .. } => !manifest.is_torn(),
         _ => false,
-    };
-    recovery != Recovery::Strict && is_damage
+    }
 }
 
 /// Names what can be done about a refusal.

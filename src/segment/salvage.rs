@@ -152,7 +152,7 @@ impl SalvageWalk {
     fn load(&mut self) -> bool {
         loop {
             let block = match &mut self.source {
-                Source::End => return false,
+                Source::End => return self.end(None),
                 Source::Indexed {
                     segment,
                     next,

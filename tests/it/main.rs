@@ -21,6 +21,7 @@ mod model;
 mod reads;
 mod rebuild;
 mod recovery;
+mod repair;
 mod tidy;
 mod traffic;
 mod verify;

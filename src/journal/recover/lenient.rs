@@ -122,7 +122,7 @@ impl Salvaged {
             Some((last, end)) if id == last => end,
             _ => 0,
         };
-        let bytes = read(storage, id)?;
+        let bytes = read_journal(storage, id)?;
         let journal = Journal::headless(&bytes, id, store_id);
         let mut at = from;
         while let Some(found) = journal.next_record(at) {
@@ -141,7 +141,7 @@ impl Salvaged {
     }
 }
 
-fn read(storage: &dyn Storage, id: u64) -> Result<crate::slice::Slice> {
+fn read_journal(storage: &dyn Storage, id: u64) -> Result<crate::slice::Slice> {
     let name = file_name(id);
     load(storage, &name).map_err(|error| Error::io(storage.path_of(&name), error))
 }
@@ -184,7 +184,8 @@ pub(crate) fn salvage(
     Ok(salvager.finish())
 }
 
-/// Where each journal begins; `None` for one whose header is not intact.
+/// Where each journal begins: by its header, or by its first record if that is damaged. `None` for
+/// one that holds nothing.
 fn starts(storage: &dyn Storage, ids: &[u64], store_id: u128) -> Result<Vec<Option<Sequence>>> {
     let start = |id: &u64| {
         let path = storage.path_of(&file_name(*id));
@@ -195,7 +196,17 @@ fn starts(storage: &dyn Storage, ids: &[u64], store_id: u128) -> Result<Vec<Opti
         let bytes = read.map_err(|error| Error::io(path, error))?;
         let header = Journal::new(&bytes, *id).map(|journal| *journal.header());
         let ours = |header: &FileHeader| header.store_id == store_id;
-        Ok(header.ok().filter(ours).map(|header| header.start.next))
+        match header {
+            Ok(header) => Ok(Some(header).filter(ours).map(|header| header.start.next)),
+            Err(BadHeader::Unborn) => Ok(None),
+            Err(BadHeader::Damaged(_)) => {
+                let bytes = read_journal(storage, *id)?;
+                let journal = Journal::headless(&bytes, *id, store_id);
+                let first = journal.next_record(HEADER_BYTES);
+                let record = first.and_then(|at| journal.step(at).record().copied());
+                Ok(record.map(|record| record.first))
+            }
+        }
     };
     ids.iter().map(start).collect()
 }
@@ -213,7 +224,7 @@ struct Salvager<'a> {
 
 impl Salvager<'_> {
     fn journal(&mut self, id: u64, limit: Option<Sequence>, apply: &mut Apply<'_>) -> Result<()> {
-        let bytes = read(self.storage, id)?;
+        let bytes = read_journal(self.storage, id)?;
         let journal = match Journal::new(&bytes, id) {
             Ok(journal) if journal.header().store_id == self.expect.store_id => journal,
             Ok(_) => {
@@ -225,6 +236,9 @@ impl Salvager<'_> {
                 if missing_if_unborn(id, self.expect) {
                     let what = "the header of a journal that is needed is gone".to_owned();
                     self.out.lose(self.storage, id, (0, bytes.len()), what);
+                }
+                if let Some(limit) = limit {
+                    self.pass_to(limit, id, (0, bytes.len()));
                 }
                 return Ok(());
             }
