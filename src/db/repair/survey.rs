@@ -37,13 +37,16 @@ pub(super) fn check(source: &Arc<dyn Storage>) -> Result<()> {
 
 /// Keeps writers out, as a reader does.
 pub(super) fn lock(source: &Arc<dyn Storage>) -> Result<Option<Box<dyn LockGuard>>> {
+    // Without the file nobody has written here, or it is among what was lost: it is not made anew.
+    let names = source.list().unwrap_or_default();
+    if !names.iter().any(|name| name == LOCK) {
+        return Ok(None);
+    }
     match source.lock_shared(LOCK) {
         Ok(guard) => Ok(Some(guard)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
             path: source.path_of(LOCK),
         }),
-        // Without it nobody writes here, or the file is among what was lost.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(source.path_of(LOCK), error)),
     }
 }
