@@ -152,6 +152,10 @@ impl Store {
     }
 }
 
+fn source(memory: &Memory) -> Arc<dyn Storage> {
+    Arc::new(memory.clone())
+}
+
 fn files(memory: &Memory) -> BTreeMap<String, Vec<u8>> {
     let names = memory.list().unwrap();
     let file = |name: String| (name.clone(), memory.bytes_of(&name).unwrap());
@@ -163,7 +167,7 @@ fn repair(image: &Memory, what: &str) -> (Repaired, Model) {
     let before = files(image);
     let target = Memory::new();
     let repaired = builder(&target)
-        .repair_from(Arc::new(image.clone()), &mut |_| {})
+        .repair_from(&source(image), &mut |_| {})
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(files(image) == before, "{what}: the original was changed");
     let db = builder(&target).open().unwrap();
@@ -349,7 +353,7 @@ fn what_cannot_be_repaired_is_refused_in_words() {
     let refusal = |image: &Memory| {
         let target = Memory::new();
         let error = builder(&target)
-            .repair_from(Arc::new(image.clone()), &mut |_| {})
+            .repair_from(&source(image), &mut |_| {})
             .unwrap_err();
         assert!(target.list().is_err(), "{error}: a new store was begun");
         error
@@ -367,12 +371,12 @@ fn what_cannot_be_repaired_is_refused_in_words() {
 
     let store = Store::new(true);
     let error = builder(&store.memory)
-        .repair_from(Arc::new(store.memory.clone()), &mut |_| {})
+        .repair_from(&source(&store.memory), &mut |_| {})
         .unwrap_err();
     assert!(error.to_string().contains("holds a store"), "{error}");
     let db = builder(&store.memory).open().unwrap();
     let error = builder(&Memory::new())
-        .repair_from(Arc::new(store.memory.clone()), &mut |_| {})
+        .repair_from(&source(&store.memory), &mut |_| {})
         .unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
     drop(db);

@@ -69,11 +69,11 @@ impl Builder {
     /// writing gives. What cannot be read is no error but a loss.
     pub fn repair_from(
         self,
-        source: Arc<dyn Storage>,
+        source: &Arc<dyn Storage>,
         watch: &mut dyn FnMut(u64),
     ) -> Result<Repaired> {
-        let guard = survey::lock(&source)?;
-        let repaired = self.repair_locked(&source, watch)?;
+        let guard = survey::lock(source)?;
+        let repaired = self.repair_locked(source, watch)?;
         drop(guard);
         Ok(repaired)
     }

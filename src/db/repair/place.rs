@@ -38,7 +38,7 @@ impl Builder {
         }
         check_free(&target, "choose another place")?;
         let source: Arc<dyn Storage> = Arc::new(Disk::new(source, self.options.io));
-        let repaired = self.beside(&target)?.repair_from(source, watch)?;
+        let repaired = self.beside(&target)?.repair_from(&source, watch)?;
         rename(&beside(&target, UNDER_WAY)?, &target)?;
         Ok(repaired)
     }

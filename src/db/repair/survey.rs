@@ -112,8 +112,7 @@ impl Survey {
         let trusted = manifest.filter(|manifest| !is_suspect(manifest, &files, &lost));
         if let Some(manifest) = trusted {
             let survey = of_manifest(source, &files, &manifest)?;
-            let hides =
-                survey.lost.iter().any(|loss| is_journal(loss)) && has_unlisted(&manifest, &files);
+            let hides = survey.lost.iter().any(is_journal) && has_unlisted(&manifest, &files);
             if !hides {
                 return Ok(Survey {
                     lost: [lost, survey.lost].concat(),
