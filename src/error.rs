@@ -118,7 +118,8 @@ impl fmt::Display for Error {
             Error::Corrupt(corruption) => corruption.fmt(f),
             Error::Missing { path } => write!(
                 f,
-                "{} is missing; restore it from a copy, nothing has been changed",
+                "{} is missing; restore it from a copy, or make a new store of what is left with \
+                 `criba repair`; nothing has been changed",
                 path.display()
             ),
             Error::NotAStore { path, what } => write!(f, "{}: {what}", path.display()),

@@ -21,7 +21,9 @@ mod recover;
 mod tests;
 
 pub(crate) use crate::format::journal::Point;
-pub(crate) use recover::{Expect, Recovered, Torn, make_durable, recover};
+pub(crate) use recover::{
+    Apply, Expect, Recovered, Salvaged, Torn, make_durable, recover, salvage, tolerate,
+};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -17,6 +17,8 @@ mod slice;
 
 mod key;
 
+mod loss;
+
 // Approximate sets and static maps: hashes in, words out.
 pub mod filter;
 
@@ -61,12 +63,14 @@ pub use db::stats::{
     CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,
     RunStats, StallStats, Stats, TornTail,
 };
-pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Snapshot, Verification};
+pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Repaired, Snapshot, Verification};
 pub use error::{Corruption, Error, Result};
 pub use filter::BloomierBits;
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+pub use loss::Loss;
 pub use options::{
-    Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Strategy,
+    Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Recovery,
+    Strategy,
 };
 pub use segment::{BlockInfo, FilterStats, Inspection, RegionInfo, SegmentStats};
 pub use slice::Slice;

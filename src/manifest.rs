@@ -113,6 +113,8 @@ pub(crate) struct Manifest {
     failed: Option<Error>,
     /// What is wrong with the last edit, which was passed over as torn.
     torn: Option<Error>,
+    /// `CURRENT` goes on saying that the store was closed in order: see [`Manifest::keep_clean`].
+    keeps_clean: bool,
 }
 
 /// A manifest that this session appends to.
@@ -158,6 +160,7 @@ impl Manifest {
             log: Some(log),
             failed: None,
             torn: None,
+            keeps_clean: false,
         };
         manifest.replace_current(current)?;
         Ok(manifest)
@@ -168,6 +171,24 @@ impl Manifest {
         let (path, bytes) = read_file(storage, CURRENT, current::BYTES as u64 * 2)?;
         let current = Current::decode(&bytes)
             .map_err(|malformed| Error::corrupt(&path, malformed.at as u64, malformed.what))?;
+        Manifest::load_as(storage, current)
+    }
+
+    /// Reads a manifest although `CURRENT` is lost: as that of a store that was not closed.
+    pub(crate) fn load_without_current(storage: &Arc<dyn Storage>, id: u64) -> Result<Manifest> {
+        let (path, bytes) = read_file(storage, &file_name(id), u64::MAX)?;
+        let header = Header::decode(&bytes, id)
+            .map_err(|malformed| Error::corrupt(&path, malformed.at as u64, malformed.what))?;
+        let current = Current {
+            store_id: header.store_id,
+            manifest: id,
+            clean_at: None,
+            journal: 0,
+        };
+        Manifest::load_as(storage, current)
+    }
+
+    fn load_as(storage: &Arc<dyn Storage>, current: Current) -> Result<Manifest> {
         let (path, bytes) = read_file(storage, &file_name(current.manifest), u64::MAX)?;
         let corrupt = |offset: usize, what: String| Error::corrupt(&path, offset as u64, what);
         let header = Header::decode(&bytes, current.manifest)
@@ -212,6 +233,7 @@ impl Manifest {
             log: None,
             failed: None,
             torn,
+            keeps_clean: false,
         })
     }
 
@@ -233,6 +255,11 @@ impl Manifest {
             (Error::Missing { .. }, Some(torn)) => torn.clone(),
             _ => error,
         }
+    }
+
+    /// Whether the last edit was passed over as torn.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.torn.is_some()
     }
 
     pub(crate) fn store_id(&self) -> u128 {
@@ -332,6 +359,24 @@ impl Manifest {
         }
     }
 
+    /// File numbers can be allocated while the live state, journals included, stays what it was:
+    /// until [`Manifest::switch`] a crash must not make recovery know less than before.
+    pub(crate) fn keep_clean(&mut self) {
+        self.keeps_clean = true;
+    }
+
+    /// Makes a state live in one step, with a new manifest: the edit, and this journal as the
+    /// first of the session.
+    pub(crate) fn switch(&mut self, edit: &Edit, journal: u64) -> Result<()> {
+        self.change(|manifest| {
+            let mut state = manifest.state.clone();
+            state.apply(edit).map_err(Error::Invalid)?;
+            manifest.keeps_clean = false;
+            manifest.current.journal = journal;
+            manifest.replace(state)
+        })
+    }
+
     /// Writes the whole state to a new manifest and makes it the live one. The one before is
     /// kept, older ones are removed.
     fn replace(&mut self, mut state: State) -> Result<()> {
@@ -348,7 +393,7 @@ impl Manifest {
         let log = Log::create(&self.storage, &header, &state)?;
         let current = Current {
             manifest: id,
-            clean_at: None,
+            clean_at: self.current.clean_at.filter(|_| self.keeps_clean),
             ..self.current
         };
         self.replace_current(current)?;
@@ -453,6 +498,18 @@ fn edit_follows(bytes: &[u8], header: &Header, (ordinal, offset): (u64, u64)) ->
             && number - ordinal < bytes.len() as u64
             && Edit::decode(rest, header.manifest_id, number, offset + at as u64).is_ok()
     })
+}
+
+/// The store that `CURRENT` names, if it is intact.
+pub(crate) fn store_of_current(storage: &Arc<dyn Storage>) -> Option<u128> {
+    let (_, bytes) = read_file(storage, CURRENT, current::BYTES as u64 * 2).ok()?;
+    Some(Current::decode(&bytes).ok()?.store_id)
+}
+
+/// The store of a manifest whose header is intact.
+pub(crate) fn store_of(storage: &Arc<dyn Storage>, id: u64) -> Option<u128> {
+    let (_, bytes) = read_file(storage, &file_name(id), u64::MAX).ok()?;
+    Some(Header::decode(&bytes, id).ok()?.store_id)
 }
 
 fn read_file(

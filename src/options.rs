@@ -157,6 +157,27 @@ impl Default for TreeShape {
     }
 }
 
+/// What `open` does when a journal is damaged in a way that no crash explains.
+///
+/// A torn end that was never promised is dropped in every mode. The modes differ in what else they
+/// give up, and that only when the strict way refuses; each loss is in
+/// [`RecoveryReport::lost`](crate::RecoveryReport::lost). What was saved is in a segment, durably,
+/// when `open` returns, and the journals that lost something are kept as `NNNNNN.journal.damaged`:
+/// nothing of them is deleted. Damage elsewhere is not for these modes: reads meet that of
+/// segments, and [`Builder::repair`](crate::Builder::repair) helps with that of the manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recovery {
+    /// Refuse to open, and change nothing.
+    #[default]
+    Strict,
+    /// The state up to the first damage: everything that follows is dropped, also what was
+    /// promised. Batches are whole, and none is there without all before it.
+    TolerateTail,
+    /// Everything that is intact, also behind damage. Batches are whole and in order, but some in
+    /// between are missing: a state that the store may never have had.
+    Salvage,
+}
+
 /// Everything a store can be told at `open`. [`Builder`](crate::Builder) sets it.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -182,6 +203,7 @@ pub(crate) struct Options {
     pub(crate) io: Io,
     pub(crate) create: Create,
     pub(crate) access: Access,
+    pub(crate) recovery: Recovery,
 }
 
 /// Whether `open` may make a new store.
@@ -241,6 +263,7 @@ impl Default for Options {
             io: Io::default(),
             create: Create::default(),
             access: Access::default(),
+            recovery: Recovery::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::options::{
     Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Options,
-    Strategy,
+    Recovery, Strategy,
 };
 use crate::storage::{Disk, Io, Storage};
 
@@ -19,9 +19,9 @@ use super::Db;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before `open`"]
 pub struct Builder {
-    path: PathBuf,
-    options: Options,
-    storage: Option<Arc<dyn Storage>>,
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+    pub(super) storage: Option<Arc<dyn Storage>>,
 }
 
 impl Builder {
@@ -177,6 +177,13 @@ impl Builder {
     /// Whether the store will be written. Default [`Access::ReadWrite`].
     pub fn access(mut self, access: Access) -> Builder {
         self.options.access = access;
+        self
+    }
+
+    /// What to do when a journal is damaged in a way that no crash explains. Default
+    /// [`Recovery::Strict`]: refuse.
+    pub fn recovery(mut self, recovery: Recovery) -> Builder {
+        self.options.recovery = recovery;
         self
     }
 

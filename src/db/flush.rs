@@ -38,7 +38,7 @@ impl Shared {
                 continue;
             };
             drop(flushing);
-            let result = self.flush_one(&sealed);
+            let result = self.flush_or_poison(&sealed);
             flushing = lock(&self.flushing);
             match result {
                 Ok(()) => flushing.failure = None,
@@ -111,28 +111,24 @@ impl Shared {
         }
     }
 
+    /// A panic here is a bug, but nobody may wait for ever because of one: what the flush has done
+    /// is unknown, so writes are refused from then on, and whoever waits learns why.
+    fn flush_or_poison(&self, sealed: &Arc<Sealed>) -> Result<()> {
+        let attempt = std::panic::AssertUnwindSafe(|| self.flush_one(sealed));
+        std::panic::catch_unwind(attempt).unwrap_or_else(|panic| {
+            let said = panic
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("without a message");
+            let what = format!("the background flush panicked, which is a bug: {said}");
+            Err(self.poison(Error::Invalid(what)))
+        })
+    }
+
     fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {
         let started = Instant::now();
-        let version = Arc::clone(&self.view.load().version);
-        let filter = self.filter_for(&version, 0, sealed.table.key_count(), &[]);
-        let sequence_base = sealed.table.sequence_min();
-        let mut options = self.output_options((0, None), filter, sequence_base);
-        options.written_ms = self.flushed_ms(&version);
-        let mut output = Output::new(&self.storage, self, options);
-        let installed = self
-            .write_flush(sealed, &version, &mut output)
-            .and_then(|()| output.finish())
-            .and_then(|finished| self.install_flushed(sealed, finished));
-        let bytes = match installed {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                // After a failed edit it is unknown whether the files are live: they stay.
-                if self.poison.get().is_none() {
-                    self.remove_output(&mut output);
-                }
-                return Err(error);
-            }
-        };
+        let bytes = self.flush_into(sealed, |finished| self.install_flushed(sealed, finished))?;
         self.remove_journals_before(sealed.floor.id);
         let took = started.elapsed();
         let kib = (sealed.table.bytes() >> 10).max(1);
@@ -146,6 +142,30 @@ impl Shared {
         });
         self.tree_changed();
         Ok(())
+    }
+
+    /// Writes a memtable to segments, which `install` makes live.
+    pub(crate) fn flush_into<T>(
+        &self,
+        sealed: &Sealed,
+        install: impl FnOnce(Vec<Finished>) -> Result<T>,
+    ) -> Result<T> {
+        let version = Arc::clone(&self.view.load().version);
+        let filter = self.filter_for(&version, 0, sealed.table.key_count(), &[]);
+        let sequence_base = sealed.table.sequence_min();
+        let mut options = self.output_options((0, None), filter, sequence_base);
+        options.written_ms = self.flushed_ms(&version);
+        let mut output = Output::new(&self.storage, self, options);
+        let installed = self
+            .write_flush(sealed, &version, &mut output)
+            .and_then(|()| output.finish())
+            .and_then(install);
+        installed.inspect_err(|_| {
+            // After a failed edit it is unknown whether the files are live: they stay.
+            if self.poison.get().is_none() {
+                self.remove_output(&mut output);
+            }
+        })
     }
 
     /// Writes the entries that any reader can still see.
@@ -224,7 +244,7 @@ impl Shared {
 
     /// Everything in these journals is in segments. One that cannot be removed now is removed by
     /// the next `open`.
-    fn remove_journals_before(&self, floor: u64) {
+    pub(crate) fn remove_journals_before(&self, floor: u64) {
         let names = match self.storage.list() {
             Ok(names) => names,
             Err(error) => {

@@ -10,16 +10,18 @@ use arc_swap::ArcSwap;
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::format::batch;
 use crate::journal::{self, Expect, Point, Recovered};
 use crate::key::Sequence;
 use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
-use crate::options::{Access, Create, FilterResidency, Options};
+use crate::options::{Access, Create, FilterResidency, Options, Recovery};
 use crate::segment::{self, Caches, Segment, sidecar};
 use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
 
 use super::compact::Compacting;
+use super::salvage;
 use super::shared::{Counters, Flushing, Shared, View};
 use super::stats::{EventKind, RecoveryReport, TornTail};
 use super::threads::with_threads;
@@ -27,6 +29,11 @@ use super::write::{self, Writing};
 
 /// The file whose lock keeps a second process out.
 pub(crate) const LOCK: &str = "LOCK";
+
+/// The ways past damage that refuses an `open`.
+const REPAIR: &str = "`criba repair` makes a new store of what is intact";
+const MODES: &str = "Recovery::TolerateTail and Recovery::Salvage open the store without what is \
+                     damaged, `criba repair` makes a new one of what is intact";
 
 /// An open store and the lock that must be held as long as it is.
 pub(crate) type Opened = (Arc<Shared>, Option<Box<dyn LockGuard>>);
@@ -148,7 +155,8 @@ impl Opener {
         // Again, now that nobody else can change it.
         self.check_names(&names)?;
         if names.iter().any(|name| name == CURRENT) {
-            return Manifest::load(&self.storage);
+            return Manifest::load(&self.storage)
+                .map_err(|error| salvage::with_ways_out(error, REPAIR));
         }
         for name in manifest::leftovers_of_create(&names, LOCK).unwrap_or_default() {
             let removed = self.storage.remove(&name);
@@ -179,25 +187,29 @@ impl Opener {
             recovered,
             batches,
             ids,
-        } = self.replay(&manifest, &names.journals).map_err(blame)?;
+            salvaged,
+        } = self.replay(&manifest, &names).map_err(blame)?;
         let mut report = RecoveryReport {
             clean: manifest.current().clean_at.is_some(),
             batches,
             operations: recovered.operations,
             torn: recovered.torn.iter().map(torn_tail).collect(),
+            lost: salvaged.iter().flat_map(|one| one.losses.clone()).collect(),
+            quarantined: Vec::new(),
             unknown_files: names.unknown,
             removed_files: Vec::new(),
         };
         manifest.skip_files_to(names.highest);
-        if !self.is_read_only() && !names.dead.is_empty() {
+        let settles = !self.is_read_only() && salvaged.is_some();
+        if !self.is_read_only() && !settles && !names.dead.is_empty() {
             manifest.make_durable()?;
-            for name in names.dead {
-                match self.storage.remove(&name) {
+            for name in &names.dead {
+                match self.storage.remove(name) {
                     // Of a manifest that was being made durable, it is gone already.
                     Err(error) if error.kind() != ErrorKind::NotFound => {
-                        return Err(Error::io(self.storage.path_of(&name), error));
+                        return Err(Error::io(self.storage.path_of(name), error));
                     }
-                    _ => report.removed_files.push(name),
+                    _ => report.removed_files.push(name.clone()),
                 }
             }
         }
@@ -220,7 +232,11 @@ impl Opener {
             sealed: Vec::new(),
             version: Arc::new(version),
         };
-        Ok(self.share((manifest, writing, view), counting, (last, durable, report)))
+        let mut shared = self.share((manifest, writing, view), counting, (last, durable, report));
+        if let Some(salvaged) = salvaged.filter(|_| settles) {
+            shared.recovery.quarantined = shared.settle(&salvaged.damaged, &names.dead)?;
+        }
+        Ok(shared)
     }
 
     fn share(
@@ -292,11 +308,12 @@ impl Opener {
     }
 
     /// Reads the journals into a memtable.
-    fn replay(&self, manifest: &Manifest, journals: &[u64]) -> Result<Replayed> {
+    fn replay(&self, manifest: &Manifest, names: &Names) -> Result<Replayed> {
         let floor = manifest.state().floor;
         let current = manifest.current();
         let first_needed = floor.map_or(0, |floor| floor.id);
-        let ids: Vec<u64> = journals
+        let ids: Vec<u64> = names
+            .journals
             .iter()
             .copied()
             .filter(|id| *id >= first_needed)
@@ -318,31 +335,83 @@ impl Opener {
             clean_at: current.clean_at,
             durable: floor.map_or(Sequence(0), |floor| Sequence(floor.next.0 - 1)),
         };
+        match self.replay_strictly(manifest, &ids, &expect) {
+            Err(error) => {
+                let source = (&self.storage, current.manifest);
+                let error = salvage::blame_cut(error, &names.dead, source);
+                if !salvage::is_passable(&error, manifest) {
+                    return Err(salvage::with_ways_out(error, REPAIR));
+                }
+                if self.options.recovery == Recovery::Strict {
+                    return Err(salvage::with_ways_out(error, MODES));
+                }
+                self.replay_leniently(manifest, ids, &expect)
+            }
+            replayed => replayed,
+        }
+    }
+
+    fn replay_strictly(
+        &self,
+        manifest: &Manifest,
+        ids: &[u64],
+        expect: &Expect<'_>,
+    ) -> Result<Replayed> {
         let table = Memtable::new(self.options.memtable_bytes);
         let mut batches = 0;
-        let mut apply = |id, first: Sequence, count, payload: &[u8]| {
-            batches += 1;
-            let inserted = write::insert(
-                &table,
-                manifest.hash_seed(),
-                (first, payload.to_vec()),
-                None,
-            );
-            let what = match inserted {
-                Ok(inserted) if inserted == count => return Ok(()),
-                Ok(inserted) => format!("{inserted} operations where {count} are stated"),
-                Err(error) => error.to_string(),
-            };
-            let path = self.storage.path_of(&journal::file_name(id));
-            Err(Error::corrupt(&path, 0, format!("record {first}: {what}")))
-        };
-        let recovered = journal::recover(&self.storage, &ids, &expect, &mut apply)?;
+        let mut apply = self.apply_to(&table, &mut batches, manifest.hash_seed());
+        let recovered = journal::recover(&self.storage, ids, expect, &mut apply)?;
+        drop(apply);
+        Ok(Replayed {
+            table,
+            recovered,
+            batches,
+            ids: ids.to_vec(),
+            salvaged: None,
+        })
+    }
+
+    fn replay_leniently(
+        &self,
+        manifest: &Manifest,
+        ids: Vec<u64>,
+        expect: &Expect<'_>,
+    ) -> Result<Replayed> {
+        let table = Memtable::new(self.options.memtable_bytes);
+        let mut batches = 0;
+        let mut apply = self.apply_to(&table, &mut batches, manifest.hash_seed());
+        let how = (self.options.recovery, expect);
+        let (recovered, salvaged) = salvage::replay(&self.storage, &ids, how, &mut apply)?;
+        drop(apply);
         Ok(Replayed {
             table,
             recovered,
             batches,
             ids,
+            salvaged: Some(salvaged),
         })
+    }
+
+    /// Inserts the operations of a record, all or none.
+    fn apply_to<'a>(
+        &'a self,
+        table: &'a Memtable,
+        batches: &'a mut u64,
+        hash_seed: u64,
+    ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
+        move |id, first, count, payload| {
+            let what = match batch::decode(payload, &mut |_| {}) {
+                Ok(decoded) if decoded == count => {
+                    *batches += 1;
+                    let record = (first, payload.to_vec());
+                    return write::insert(table, hash_seed, record, None).map(drop);
+                }
+                Ok(decoded) => format!("{decoded} operations where {count} are stated"),
+                Err(malformed) => malformed.to_string(),
+            };
+            let path = self.storage.path_of(&journal::file_name(id));
+            Err(Error::corrupt(&path, 0, format!("record {first}: {what}")))
+        }
     }
 }
 
@@ -353,6 +422,8 @@ struct Replayed {
     batches: u64,
     /// The journals that were read.
     ids: Vec<u64>,
+    /// What was given up, if anything that no crash explains.
+    salvaged: Option<journal::Salvaged>,
 }
 
 fn torn_tail(torn: &journal::Torn) -> TornTail {
@@ -424,6 +495,8 @@ impl Names {
 /// Whether this is what a crash has left of a journal or manifest that was made durable.
 fn is_being_rewritten(name: &str, manifest: &Manifest) -> bool {
     let number = |name: &str| journal::parse_name(name).or_else(|| manifest::parse_name(name));
-    let replaced = name.strip_suffix(storage::NEXT).and_then(number);
+    let replaced = name.strip_suffix(storage::NEXT);
+    let replaced = replaced.map(|name| name.strip_suffix(salvage::DAMAGED).unwrap_or(name));
+    let replaced = replaced.and_then(number);
     replaced.is_some_and(|id| manifest.knows_file(id))
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::loss::Loss;
 use crate::segment::SegmentStats;
 use crate::storage::{ReadCause, ReadCounts};
 
@@ -246,6 +247,11 @@ pub struct RecoveryReport {
     pub operations: u64,
     /// Torn tails that were dropped: writes that were never acknowledged as durable.
     pub torn: Vec<TornTail>,
+    /// What was given up that no crash explains: see [`Recovery`](crate::Recovery). Empty when
+    /// nothing was damaged.
+    pub lost: Vec<Loss>,
+    /// Files that were kept under these names because they are damaged.
+    pub quarantined: Vec<String>,
     /// Files that are not the store's. They are left alone.
     pub unknown_files: Vec<String>,
     /// Files of the store that nothing refers to any more, removed by `open`.

@@ -272,7 +272,7 @@ impl Shared {
         Ok(())
     }
 
-    fn create_journal(&self, id: u64, writing: &Writing) -> Result<journal::Writer> {
+    pub(crate) fn create_journal(&self, id: u64, writing: &Writing) -> Result<journal::Writer> {
         let new = NewJournal {
             id,
             store_id: self.store_id,

@@ -88,6 +88,32 @@ impl<'a> Journal<'a> {
         })
     }
 
+    /// Takes the bytes of a journal whose header is damaged: its records can still be told, as
+    /// their checksums need only the store and the number. Nothing else of the header is known.
+    pub(crate) fn headless(bytes: &'a [u8], id: u64, store_id: u128) -> Journal<'a> {
+        let header = FileHeader {
+            id,
+            store_id,
+            previous: 0,
+            start: Point::initial(store_id),
+            boot_id: 0,
+        };
+        Journal {
+            bytes,
+            header,
+            identity: header.identity(),
+        }
+    }
+
+    /// The first offset from `from` on where the header of a record is intact.
+    pub(crate) fn next_record(&self, from: usize) -> Option<usize> {
+        let mut windows = self.rest(from).windows(RECORD_BYTES).enumerate();
+        windows.find_map(|(index, window)| {
+            let at = from.saturating_add(index);
+            record::decode(window, self.identity, at).map(|_| at)
+        })
+    }
+
     pub(crate) fn header(&self) -> &FileHeader {
         &self.header
     }

@@ -132,6 +132,59 @@ pub(crate) struct Region {
     pub(crate) checksum: u32,
 }
 
+/// Padded data blocks begin at a multiple of this at least, and at most.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+pub(crate) const DATA_ALIGN_MAX: u64 = 4096;
+
+/// What may be the trailer of a data block: for a search without an index. The checksum decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) payload_len: u64,
+    /// Compressed, so that no padding stands before the trailer.
+    pub(crate) is_packed: bool,
+}
+
+impl Candidate {
+    /// Looks at [`TRAILER_BYTES`] bytes.
+    pub(crate) fn of(trailer: &[u8]) -> Option<Candidate> {
+        let tags = trailer.get(8..12)?;
+        if tags.first() != Some(&(RegionKind::Data as u8)) || tags.get(2..4)? != [VERSION, 0] {
+            return None;
+        }
+        let is_packed = match tags.get(1)? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let mut cursor = Cursor::new(trailer);
+        let payload_len = cursor.u32("payload length").ok()?;
+        let plain_len = cursor.u32("plain length").ok()?;
+        (is_packed || plain_len == payload_len).then_some(Candidate {
+            payload_len: payload_len.into(),
+            is_packed,
+        })
+    }
+
+    /// A cheap test of the first bytes of the payload, 16 of them if it has so many.
+    pub(crate) fn may_begin_with(&self, head: &[u8]) -> bool {
+        if self.is_packed {
+            return head.starts_with(&ZSTD_MAGIC);
+        }
+        let mut cursor = Cursor::new(head);
+        let counts = cursor
+            .u64("base")
+            .and_then(|base| Ok((base, cursor.u32("entries")?, cursor.u32("groups")?)));
+        counts.is_ok_and(|(base, entries, groups)| {
+            base <= crate::key::Sequence::MAX.0
+                && (1..=entries).contains(&groups)
+                && u64::from(entries) <= self.payload_len
+        })
+    }
+}
+
+/// What a zstd frame begins with.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// Checks a whole stored region.
 ///
 /// # Errors

@@ -13,6 +13,8 @@ const VERSION: u16 = 1;
 /// Length of the footer, the last bytes of a segment.
 pub(crate) const FOOTER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 5 * 8 + 3 * 4 + 4;
 
+const STORE_ID_AT: usize = 8 + 2 + 6 + 8;
+
 /// A filter page on disk: words, then a trailer of eight bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const PAGE_TRAILER_BYTES: usize = 8;
@@ -48,6 +50,14 @@ pub(crate) struct Footer {
 impl Footer {
     pub(crate) fn offset(&self) -> u64 {
         self.file_len.saturating_sub(FOOTER_BYTES as u64)
+    }
+
+    /// The store that the bytes of a footer name, before anything is verified.
+    pub(crate) fn store_id_in(bytes: &[u8]) -> Option<u128> {
+        let field = bytes.get(STORE_ID_AT..)?.first_chunk()?;
+        bytes
+            .starts_with(MAGIC)
+            .then_some(u128::from_le_bytes(*field))
     }
 
     pub(crate) fn encode(&self, identity: u64) -> (Vec<u8>, u32) {

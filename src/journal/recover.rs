@@ -13,7 +13,10 @@
 //! What stays unseen: damage of the last records when no later header has a watermark above them,
 //! the machine has been started anew since and the store was not closed.
 
+mod lenient;
 mod verdict;
+
+pub(crate) use lenient::{Salvaged, salvage, tolerate};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,6 +147,8 @@ struct Replay<'a> {
     watermark: Sequence,
     records: u64,
     operations: u64,
+    /// The last journal that contributed, and where what was used of it ends.
+    used: Option<(u64, usize)>,
 }
 
 impl<'a> Replay<'a> {
@@ -163,6 +168,7 @@ impl<'a> Replay<'a> {
             watermark: expect.durable,
             records: 0,
             operations: 0,
+            used: None,
         }
     }
 
@@ -254,6 +260,7 @@ impl<'a> Replay<'a> {
         self.point = header.start;
         let mut offset = HEADER_BYTES;
         loop {
+            self.used = Some((header.id, offset));
             let step = journal.step(offset);
             if let Some(record) = step.record()
                 && (record.first != self.point.next || record.chain != self.point.chain)
@@ -271,6 +278,7 @@ impl<'a> Replay<'a> {
                 return self.stop_at(journal, path, offset, &step);
             };
             if let Some(next_id) = record.is_seal().then(|| sealed_by(payload)).flatten() {
+                self.used = Some((header.id, end));
                 self.promise(header.id, next_id, path, offset)?;
                 return self.stop_at(journal, path, end, &journal.behind_seal(end));
             }

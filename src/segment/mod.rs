@@ -12,6 +12,8 @@ mod filter;
 mod inspect;
 mod keys;
 mod reader;
+mod salvage;
+mod scan;
 pub(crate) mod sidecar;
 mod stats;
 #[cfg(test)]
@@ -26,6 +28,7 @@ pub(crate) use block::Block;
 pub(crate) use filter::FilterPage;
 pub use inspect::{BlockInfo, Inspection, RegionInfo};
 pub(crate) use reader::{Hit, Probe, Segment};
+pub(crate) use salvage::{Found, SalvageWalk, Tally, last_sequence_of, store_of};
 pub use stats::{FilterStats, SegmentStats};
 pub(crate) use verify::Verifier;
 pub(crate) use walk::SegmentWalk;

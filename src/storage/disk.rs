@@ -169,6 +169,20 @@ fn guard(file: File, locked: Result<(), TryLockError>) -> io::Result<Box<dyn Loc
     }
 }
 
+/// Whether anything has this name.
+pub(crate) fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+/// Renames a directory beside itself, durably. Nothing has the new name.
+pub(crate) fn rename_directory(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    match to.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
 /// Makes a directory and those above it, each name durable before the next is made in it.
 fn make_dir(path: &Path) -> io::Result<()> {
     let parent = match path.parent() {

@@ -11,6 +11,7 @@ mod memory;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
+pub(crate) use disk::{is_there, rename_directory};
 pub use memory::{Bounds, CrashState, History, Memory, Survivors};
 
 use std::any::Any;
@@ -154,7 +155,13 @@ const COPY_BYTES: u64 = 1 << 20;
 /// be on the disk, where they are not, and no later sync brings them there. So the file is
 /// written anew and put in the place of the old one.
 pub(crate) fn rewrite(storage: &dyn Storage, name: &str) -> io::Result<()> {
-    let next = format!("{name}{NEXT}");
+    copy(storage, name, name)
+}
+
+/// Copies a file durably, but for its name, over another one or itself: the name is there only
+/// with all bytes.
+pub(crate) fn copy(storage: &dyn Storage, name: &str, to: &str) -> io::Result<()> {
+    let next = format!("{to}{NEXT}");
     match storage.remove(&next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -168,7 +175,7 @@ pub(crate) fn rewrite(storage: &dyn Storage, name: &str) -> io::Result<()> {
         offset += len;
     }
     new.sync()?;
-    storage.rename(&next, name)
+    storage.rename(&next, to)
 }
 
 /// A file that is read by position.

@@ -67,6 +67,15 @@ pub(crate) enum Command {
     ///
     /// Nothing is changed. Exit code 3 when anything is damaged; what it is, is listed.
     Verify(VerifyArgs),
+    /// Make a new store of all that is intact in a damaged one.
+    ///
+    /// With --to the damaged store is only read. With --in-place the new store is made beside it and
+    /// then takes its name; the damaged one is kept as NAME.damaged-1 (or the next free number).
+    /// Of each key the newest entry that can be read is taken; where a newer one is lost, an older
+    /// value, or a deleted key, may be back. What is lost is listed: file, place, keys that may be
+    /// concerned. Exit code 0 when nothing was lost, 3 when the new store was made but something
+    /// could not be saved.
+    Repair(RepairArgs),
 }
 
 /// How keys and values on the command line are meant.
@@ -217,6 +226,21 @@ pub(crate) struct InspectArgs {
 pub(crate) struct VerifyArgs {
     /// The directory of the store.
     pub(crate) store: PathBuf,
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RepairArgs {
+    /// The directory of the damaged store.
+    pub(crate) store: PathBuf,
+    /// The directory of the new store; it must not be there yet.
+    #[arg(long, value_name = "DEST", required_unless_present = "in_place")]
+    pub(crate) to: Option<PathBuf>,
+    /// Put the new store in the place of the damaged one, which is kept under another name.
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) in_place: bool,
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,

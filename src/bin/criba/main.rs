@@ -19,6 +19,7 @@ mod output;
 mod page;
 mod point;
 mod progress;
+mod repair;
 mod report;
 mod scan;
 mod stats;
@@ -65,6 +66,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Inspect(args) => report::inspect(args),
         Command::Explain(args) => report::explain(args),
         Command::Verify(args) => verify::verify(args),
+        Command::Repair(args) => repair::repair(args),
     }
 }
 

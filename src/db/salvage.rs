@@ -1,0 +1,200 @@
+//! Opens a store whose journals are damaged, for who has asked for it, and puts what was saved
+//! where the next `open` finds it.
+//!
+//! Until the switch to the new state, which is one step, nothing that recovery looks at changes: a
+//! crash before it leaves a store on which the same is done again. Damaged journals are copied
+//! before and removed, as all that are not needed, after it.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::journal::{self, Apply, Expect, Point, Recovered};
+use crate::key::Sequence;
+use crate::manifest::{self, JournalFloor, Manifest, SegmentMeta};
+use crate::memtable::Memtable;
+use crate::options::Recovery;
+use crate::segment::{self, Segment};
+use crate::storage::{self, Storage};
+
+use super::shared::{Sealed, Shared, View, lock};
+
+/// What is appended to the name of a damaged file that is kept.
+pub(crate) const DAMAGED: &str = ".damaged";
+
+/// Whether a refusal is about journals, which [`Recovery`] can get past.
+pub(crate) fn is_passable(error: &Error, manifest: &Manifest) -> bool {
+    match error {
+        Error::Corrupt(at) => {
+            let name = at.path.file_name().unwrap_or_default();
+            manifest::parse_name(&name.to_string_lossy()).is_none()
+        }
+        // With a torn manifest a journal may be missing because it is not needed any more.
+        Error::Missing { .. } => !manifest.is_torn(),
+        _ => false,
+    }
+}
+
+/// Names what can be done about a refusal.
+pub(crate) fn with_ways_out(error: Error, ways: &str) -> Error {
+    match error {
+        Error::Corrupt(mut corruption) => {
+            corruption.what.push_str("; ");
+            corruption.what.push_str(ways);
+            Error::Corrupt(corruption)
+        }
+        error => error,
+    }
+}
+
+/// The manifest's part in a missing journal: a segment that is not listed and newer than the
+/// journal tells that an edit is gone which added the one and made the other superfluous.
+pub(crate) fn blame_cut(
+    error: Error,
+    unlisted: &[String],
+    (storage, manifest): (&Arc<dyn Storage>, u64),
+) -> Error {
+    let Error::Missing { path } = &error else {
+        return error;
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let Some(id) = journal::parse_name(&name) else {
+        return error;
+    };
+    let newer = |name: &&String| segment::parse_name(name).is_some_and(|segment| segment > id);
+    let Some(segment) = unlisted.iter().find(newer) else {
+        return error;
+    };
+    let manifest = manifest::file_name(manifest);
+    let end = storage.open(&manifest).map_or(0, |file| file.len());
+    let what = format!(
+        "{name} is missing, and {segment}, which is newer, is not listed: the end of the manifest \
+         was cut off, unless the journal was removed"
+    );
+    Error::corrupt(&storage.path_of(&manifest), end, what)
+}
+
+/// Replays damaged journals into a memtable that is empty. `is_intact` tells whether a payload is
+/// what its record says.
+pub(crate) fn replay(
+    storage: &Arc<dyn Storage>,
+    ids: &[u64],
+    (recovery, expect): (Recovery, &Expect<'_>),
+    apply: &mut Apply<'_>,
+) -> Result<(Recovered, journal::Salvaged)> {
+    let salvaged = match recovery {
+        Recovery::Strict | Recovery::TolerateTail => {
+            journal::tolerate(&**storage, ids, expect, apply)?
+        }
+        Recovery::Salvage => journal::salvage(&**storage, ids, expect, apply)?,
+    };
+    // A chain that no record continues: the journals there are must not lead to the next one.
+    let mut chain = [0; 8];
+    storage
+        .fill_random(&mut chain)
+        .map_err(|error| Error::io(storage.path_of(""), error))?;
+    let recovered = Recovered {
+        point: Point {
+            next: salvaged.next,
+            chain: u64::from_le_bytes(chain),
+        },
+        last: None,
+        watermark: expect.durable,
+        records: 0,
+        operations: salvaged.operations,
+        torn: Vec::new(),
+    };
+    Ok((recovered, salvaged))
+}
+
+impl Shared {
+    /// Makes what was saved from damaged journals durable in segments, behind a new journal.
+    /// Returns the names under which damaged files are kept.
+    pub(crate) fn settle(&self, damaged: &BTreeSet<u64>, dead: &[String]) -> Result<Vec<String>> {
+        let mut kept = Vec::new();
+        for &id in damaged {
+            kept.push(self.keep_copy(&journal::file_name(id))?);
+        }
+        self.storage
+            .sync_dir()
+            .map_err(|error| Error::io(self.storage.path_of(""), error))?;
+        let mut writing = lock(&self.writer);
+        let mut manifest = lock(&self.manifest);
+        manifest.keep_clean();
+        let id = manifest.allocate()?;
+        drop(manifest);
+        let journal = self.create_journal(id, &writing)?;
+        let floor = JournalFloor {
+            id,
+            next: journal.point().next,
+            chain: journal.point().chain,
+        };
+        let sealed = Sealed {
+            table: Arc::clone(&self.view.load().active),
+            last: Sequence(floor.next.0 - 1),
+            floor,
+        };
+        if sealed.table.is_empty() {
+            self.switch(floor, (Vec::new(), Vec::new()))?;
+        } else {
+            self.flush_into(&sealed, |finished| {
+                let opened = self.open_finished(finished)?;
+                self.switch(floor, opened)
+            })?;
+        }
+        writing.recovered.clear();
+        writing.recovered_durable = true;
+        writing.last_journal = id;
+        writing.journal = Some(journal);
+        drop(writing);
+        self.remove_journals_before(id);
+        for name in dead {
+            // It may be live in truth: what else is damaged is not known.
+            if segment::parse_name(name).is_some() {
+                kept.push(self.rename_damaged(name)?);
+            }
+        }
+        Ok(kept)
+    }
+
+    fn switch(
+        &self,
+        floor: JournalFloor,
+        (added, segments): (Vec<SegmentMeta>, Vec<Arc<Segment>>),
+    ) -> Result<()> {
+        let mut manifest = lock(&self.manifest);
+        let mut edit = manifest.edit();
+        edit.added = added;
+        edit.floor = Some(floor);
+        let switched = manifest.switch(&edit, floor.id);
+        drop(manifest);
+        switched.map_err(|error| self.poison(error))?;
+        self.durable
+            .store(floor.next.0 - 1, std::sync::atomic::Ordering::Release);
+        self.install(|view| View {
+            active: Arc::new(Memtable::new(self.options.memtable_bytes)),
+            sealed: Vec::new(),
+            version: Arc::new(view.version.with(segments, &[])),
+        });
+        Ok(())
+    }
+
+    /// Copies a file beside itself. The name is there only when the copy is whole.
+    fn keep_copy(&self, name: &str) -> Result<String> {
+        let kept = format!("{name}{DAMAGED}");
+        storage::copy(&*self.storage, name, &kept)
+            .map_err(|error| Error::io(self.storage.path_of(&kept), error))?;
+        Ok(kept)
+    }
+
+    fn rename_damaged(&self, name: &str) -> Result<String> {
+        let kept = format!("{name}{DAMAGED}");
+        match self.storage.rename(name, &kept) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io(self.storage.path_of(name), error))
+            }
+            _ => Ok(kept),
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Walks what is intact of a damaged segment.
+//!
+//! With its index a segment is read block by block, and a damaged one is passed over. Without it
+//! the file is searched for the trailers of data blocks: each says how long its block is, and its
+//! checksum covers identity, offset and content, so that nothing else passes for one.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cursor::{Cursor, Item};
+use crate::error::{Error, Result};
+use crate::format::manifest::SegmentMeta;
+use crate::format::region::{self, RegionKind, file_identity};
+use crate::format::segment::{FOOTER_BYTES, Footer, Properties};
+use crate::key::{self, Sequence};
+use crate::loss::Loss;
+use crate::options::FilterResidency;
+use crate::slice::Slice;
+use crate::storage::{ReadCause, ReadFile, Storage};
+
+use super::reader::{Probe, Segment};
+use super::scan::Scanner;
+use super::{Block, Caches, file_name};
+
+/// What several walks have found together.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) losses: Vec<Loss>,
+    /// Losses beyond those that are kept.
+    pub(crate) more: u64,
+    /// Intact data blocks.
+    pub(crate) blocks: u64,
+}
+
+/// More losses are only counted.
+const LOSSES_MAX: usize = 10_000;
+
+impl Tally {
+    pub(crate) fn lose(&mut self, loss: Loss) {
+        if self.losses.len() < LOSSES_MAX {
+            self.losses.push(loss);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// A cursor over the entries of a segment that are intact, in order; it returns no error.
+#[derive(Debug)]
+pub(crate) struct SalvageWalk {
+    path: PathBuf,
+    source: Source,
+    /// Entries of the current block, last one first.
+    entries: Vec<Item>,
+    last: Option<(Slice, Sequence)>,
+    /// What is known of the range of keys.
+    range: Option<(Slice, Slice)>,
+    /// Losses since the last entry: up to which key they go is told by the next one.
+    pending: Vec<Loss>,
+    tally: Arc<Mutex<Tally>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Indexed {
+        segment: Box<Segment>,
+        next: u32,
+        caches: Arc<Caches>,
+    },
+    Scanned {
+        scanner: Scanner,
+        /// Where data blocks end, if that is known.
+        data_end: Option<u64>,
+    },
+    End,
+}
+
+/// The file of a segment, and what the manifest says of it.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) store_id: u128,
+    pub(crate) id: u64,
+    pub(crate) meta: Option<SegmentMeta>,
+}
+
+impl SalvageWalk {
+    pub(crate) fn new(
+        found: &Found<'_>,
+        caches: &Arc<Caches>,
+        tally: &Arc<Mutex<Tally>>,
+    ) -> SalvageWalk {
+        let path = found.storage.path_of(&file_name(found.id));
+        let meta = found.meta.clone().or_else(|| found.own_words());
+        let range = meta.as_ref().map(|meta| {
+            let (first, last) = (&*meta.first_key, &*meta.last_key);
+            (Slice::from(first), Slice::from(last))
+        });
+        let mut walk = SalvageWalk {
+            path,
+            source: Source::End,
+            entries: Vec::new(),
+            last: None,
+            range,
+            pending: Vec::new(),
+            tally: Arc::clone(tally),
+        };
+        walk.source = walk.open(found, meta, caches);
+        walk
+    }
+
+    fn open(
+        &mut self,
+        found: &Found<'_>,
+        meta: Option<SegmentMeta>,
+        caches: &Arc<Caches>,
+    ) -> Source {
+        // No filter is asked: one that is not pinned is not read either.
+        let residency = FilterResidency::Cached { bytes: 0 };
+        let opened = meta.map(|meta| Segment::open(found.storage, found.store_id, meta, residency));
+        if let Some(Ok(segment)) = opened
+            && segment.damage().is_none()
+        {
+            return Source::Indexed {
+                segment: Box::new(segment),
+                next: 0,
+                caches: Arc::clone(caches),
+            };
+        }
+        match found.storage.open(&file_name(found.id)) {
+            Ok(file) => {
+                let data_end = found.footer(&*file).map(|footer| footer.data_end);
+                let identity = file_identity(found.store_id, found.id);
+                Source::Scanned {
+                    scanner: Scanner::new(file, identity, data_end),
+                    data_end,
+                }
+            }
+            Err(error) => {
+                self.lose(0, 0, format!("the segment cannot be opened: {error}"));
+                Source::End
+            }
+        }
+    }
+
+    fn lose(&mut self, offset: u64, bytes: u64, what: impl Into<String>) {
+        self.pending
+            .push(Loss::new(self.path.clone(), offset, bytes, what));
+    }
+
+    /// The next intact block's entries are at hand when this returns true.
+    fn load(&mut self) -> bool {
+        loop {
+            let block = match &mut self.source {
+                Source::End => return self.end(None),
+                Source::Indexed {
+                    segment,
+                    next,
+                    caches,
+                } => match next_indexed(segment, next, caches) {
+                    None => return self.end(None),
+                    Some((offset, Ok(block))) => Ok((offset, block)),
+                    Some((offset, Err((bytes, error)))) => Err((offset, bytes, error.to_string())),
+                },
+                Source::Scanned { scanner, data_end } => {
+                    let before = scanner.at();
+                    match scanner.next() {
+                        None => {
+                            let known = *data_end;
+                            return self.end(Some((before, known)));
+                        }
+                        Some((offset, block)) => {
+                            if offset > before {
+                                let what = "no intact data block".to_owned();
+                                let path = self.path.clone();
+                                let loss = Loss::new(path, before, offset - before, what);
+                                self.pending.push(loss);
+                            }
+                            Ok((offset, block))
+                        }
+                    }
+                }
+            };
+            match block {
+                Ok((offset, block)) if self.decode(offset, &block) => return true,
+                Ok(_) => {}
+                Err((offset, bytes, what)) => self.lose(offset, bytes, what),
+            }
+        }
+    }
+
+    /// Takes the entries of a block, if they are what comes next.
+    fn decode(&mut self, offset: u64, block: &Block) -> bool {
+        let mut entries = Vec::new();
+        for group in 0..block.shape.group_count() {
+            let mut each = |key: &[u8], sequence, kind, value: (usize, usize)| {
+                entries.push(Item {
+                    key: Slice::from(key),
+                    sequence,
+                    kind,
+                    value: block.payload.slice(value.0..value.1),
+                });
+            };
+            if let Err(malformed) = block.shape.decode_group(&block.payload, group, &mut each) {
+                self.lose(offset, 0, malformed.to_string());
+                return false;
+            }
+        }
+        let last = self.last.iter().map(|(key, sequence)| (&**key, *sequence));
+        let all: Vec<_> = last
+            .chain(entries.iter().map(|item| (&*item.key, item.sequence)))
+            .collect();
+        let is_ordered = all
+            .windows(2)
+            .all(|pair| key::compare(pair[0], pair[1]).is_lt());
+        if !is_ordered || entries.is_empty() {
+            self.lose(offset, 0, "the entries of the block are out of order");
+            return false;
+        }
+        self.close_losses(Some(entries[0].key.clone()));
+        self.lock().blocks += 1;
+        entries.reverse();
+        self.entries = entries;
+        true
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The losses since the last entry go up to this key.
+    fn close_losses(&mut self, next: Option<Slice>) {
+        let range = self.range.as_ref();
+        let lower = self.last.as_ref().map(|(key, _)| key.clone());
+        let lower = lower.or_else(|| range.map(|(first, _)| first.clone()));
+        let upper = next.or_else(|| range.map(|(_, last)| last.clone()));
+        let keys = lower.zip(upper);
+        for mut loss in std::mem::take(&mut self.pending) {
+            loss.keys.clone_from(&keys);
+            self.lock().lose(loss);
+        }
+    }
+
+    /// No more blocks; `scanned` tells where a search for them found the last one's end, and where
+    /// it should be.
+    fn end(&mut self, scanned: Option<(u64, Option<u64>)>) -> bool {
+        let source = std::mem::replace(&mut self.source, Source::End);
+        if let (Source::Scanned { scanner, .. }, Some((at, known))) = (source, scanned) {
+            let last = self.last.as_ref().map(|(key, _)| key);
+            let is_all = match (known, &self.range) {
+                (Some(end), _) => at >= end,
+                (None, Some((_, range_end))) => last == Some(range_end),
+                (None, None) => false,
+            };
+            if !is_all {
+                let end = known.unwrap_or(scanner.len()).max(at);
+                let what = if scanner.has_given_up() {
+                    "too much looks like data blocks and is none; the rest was not searched"
+                } else {
+                    "no intact data block from here on, where there was one or may have been"
+                };
+                self.lose(at, end - at, what);
+            }
+        }
+        self.close_losses(None);
+        false
+    }
+}
+
+impl Cursor for SalvageWalk {
+    fn next(&mut self) -> Result<Option<Item>> {
+        if self.entries.is_empty() && !self.load() {
+            return Ok(None);
+        }
+        let item = self.entries.pop();
+        if let Some(item) = &item {
+            self.last = Some((item.key.clone(), item.sequence));
+        }
+        Ok(item)
+    }
+}
+
+type Loaded = (u64, Result<Block, (u64, Error)>);
+
+fn next_indexed(segment: &Segment, next: &mut u32, caches: &Caches) -> Option<Loaded> {
+    let body = segment.body().ok()?;
+    if *next >= body.fences.block_count() {
+        return None;
+    }
+    let ordinal = *next;
+    *next += 1;
+    let (offset, len) = body.fences.extent(ordinal);
+    let block = segment.block(body, ordinal, caches, &mut Probe::default());
+    Some((offset, block.map_err(|error| (len, error))))
+}
+
+impl Found<'_> {
+    /// What the segment says of itself: enough to open it where no manifest knows it.
+    fn own_words(&self) -> Option<SegmentMeta> {
+        let file = self.storage.open(&file_name(self.id)).ok()?;
+        let footer = self.footer(&*file)?;
+        let len = usize::try_from(footer.offset().checked_sub(footer.properties)?).ok()?;
+        let bytes = file.read(ReadCause::Open, footer.properties, len).ok()?;
+        let place = region::Place {
+            file: file_identity(self.store_id, self.id),
+            offset: footer.properties,
+        };
+        let region = region::open(&bytes, RegionKind::Properties, place).ok()?;
+        let payload = bytes.slice(0..region.payload_len);
+        let properties = Properties::decode(&payload).ok()?;
+        let (_, footer_sum) = self.decode_footer(&*file)?;
+        Some(SegmentMeta {
+            id: self.id,
+            level: 0,
+            run: self.id,
+            file_len: footer.file_len,
+            footer_sum,
+            sequence_max: properties.sequence_max,
+            filter_file: 0,
+            written_ms: 0,
+            first_key: properties.first_key,
+            last_key: properties.last_key,
+        })
+    }
+
+    fn footer(&self, file: &dyn ReadFile) -> Option<Footer> {
+        Some(self.decode_footer(file)?.0)
+    }
+
+    fn decode_footer(&self, file: &dyn ReadFile) -> Option<(Footer, u32)> {
+        let bytes = footer_bytes(file)?;
+        let identity = file_identity(self.store_id, self.id);
+        Footer::decode(&bytes, file.len(), identity).ok()
+    }
+}
+
+fn footer_bytes(file: &dyn ReadFile) -> Option<Slice> {
+    let offset = file.len().checked_sub(FOOTER_BYTES as u64)?;
+    file.read(ReadCause::Open, offset, FOOTER_BYTES).ok()
+}
+
+/// The store that a segment belongs to, by its footer.
+pub(crate) fn store_of(storage: &dyn Storage, id: u64) -> Option<u128> {
+    let file = storage.open(&file_name(id)).ok()?;
+    let bytes = footer_bytes(&*file)?;
+    let store_id = Footer::store_id_in(&bytes)?;
+    let identity = file_identity(store_id, id);
+    let footer = Footer::decode(&bytes, file.len(), identity).ok()?.0;
+    (footer.segment_id == id).then_some(store_id)
+}
+
+/// The highest sequence in a segment, by its own word.
+pub(crate) fn last_sequence_of(found: &Found<'_>) -> Option<Sequence> {
+    found.own_words().map(|meta| meta.sequence_max)
+}
