@@ -111,6 +111,10 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) filter: FilterChoice,
+    /// Megabytes for filters, read by the page as they are needed; otherwise they are in memory whole, 2
+    /// bytes for each key
+    #[arg(long, value_name = "MB", help_heading = "The seen set")]
+    pub(crate) filter_cache: Option<u64>,
     /// Bits for each URL in the filter of --seen filter-only
     #[arg(
         long,
@@ -139,7 +143,7 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) cache: u64,
-    /// Megabytes of writes in memory before they become a segment [default: 32, embedded site 1]
+    /// Megabytes of writes in memory before they become a segment [default: 16, embedded site 1]
     #[arg(long, value_name = "MB", help_heading = "The seen set", value_parser = clap::value_parser!(u64).range(1..=16384))]
     pub(crate) memtable: Option<u64>,
 

@@ -25,7 +25,7 @@ use crate::trap::TrapLimits;
 /// URLs in the cache in front, unless the user says otherwise.
 const FRONT: usize = 65_536;
 /// Size of a memtable, unless the user says otherwise.
-const MEMTABLE_MB: u64 = 32;
+const MEMTABLE_MB: u64 = 16;
 
 /// A crawl that can begin.
 pub(crate) struct Plan {
@@ -139,6 +139,7 @@ impl Plan {
             filter: self.args.filter,
             cache_bytes: self.args.cache << 20,
             memtable_bytes: self.args.memtable.unwrap_or(MEMTABLE_MB) << 20,
+            filter_bytes: self.args.filter_cache.map(|megabytes| megabytes << 20),
         }
     }
 

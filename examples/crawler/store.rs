@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use criba::{BloomierBits, Compression, Db, FilterPolicy};
+use criba::{BloomierBits, Compression, Db, FilterPolicy, FilterResidency};
 
 use crate::failure::Failure;
 use crate::keys::{self, Partition};
@@ -54,7 +54,16 @@ pub(crate) struct Settings {
     pub(crate) filter: FilterChoice,
     pub(crate) cache_bytes: u64,
     pub(crate) memtable_bytes: u64,
+    /// Memory for filters, which are read by the page then; `None` keeps them whole in memory.
+    pub(crate) filter_bytes: Option<u64>,
 }
+
+/// A segment's filter is built in memory, tens of bytes for each of its keys, and a URL takes so few
+/// bytes on disk that a segment of usual size would have millions.
+const SEGMENT_BYTES: u64 = 4 << 20;
+
+/// A crawl waits for its disk rather than to fill the memory with what was not written yet.
+const SEALED_MAX: usize = 1;
 
 /// A crawl's store and where it stands.
 #[derive(Debug, Clone)]
@@ -70,6 +79,12 @@ impl Store {
             .filter(settings.filter.policy())
             .cache_bytes(settings.cache_bytes)
             .memtable_bytes(settings.memtable_bytes)
+            .sealed_memtables_max(SEALED_MAX)
+            .segment_bytes(SEGMENT_BYTES)
+            .filter_residency(match settings.filter_bytes {
+                Some(bytes) => FilterResidency::Cached { bytes },
+                None => FilterResidency::Pinned,
+            })
             .entries_per_group(16)
             .compression(Compression::Zstd { level: 1 })
             .open()?;

@@ -182,10 +182,9 @@ mod tests {
 
     #[test]
     fn every_answer_is_right_with_segments_under_way() {
-        for (mode, partition) in [
-            (Mode::Store, Partition::Host),
-            (Mode::Store, Partition::None),
-        ] {
+        for (partition, filter_bytes) in
+            [(Partition::Host, None), (Partition::None, Some(64 << 10))]
+        {
             let dir = tempfile::tempdir().unwrap();
             let (filter, memtable_bytes) = (FilterChoice::Bloomier, 1 << 20);
             let settings = Settings {
@@ -193,11 +192,12 @@ mod tests {
                 filter,
                 cache_bytes: 0,
                 memtable_bytes,
+                filter_bytes,
             };
             let store = Store::open(dir.path(), settings).unwrap();
             let (filter_bits, false_positives) = (10.0, 0.0);
             let choice = Choice {
-                mode,
+                mode: Mode::Store,
                 partition,
                 front: 1000,
                 filter_bits,

@@ -5,6 +5,7 @@
 //! with its `*` and `$`; `Crawl-delay` is no part of the standard and, like any unknown line, does not
 //! end the user agents of a group.
 
+mod rule;
 #[cfg(test)]
 mod tests;
 
@@ -13,25 +14,19 @@ use std::time::Duration;
 
 use url::Url;
 
+use self::rule::{Pairs, Rule};
+
 /// What lies beyond is not read (RFC 9309, section 2.5).
 const LIMIT_BYTES: usize = 500 * 1024;
 
 /// What one site allows one crawler.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Robots {
-    /// Longest first, and of those of one length `Allow` first: the first that matches decides.
+    /// Sorted; the first that matches decides.
     rules: Vec<Rule>,
+    has_wildcards: bool,
     crawl_delay: Option<Duration>,
     sitemaps: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
-    allows: bool,
-    /// Normalised; `*` is the wildcard, a literal one is `%2A`.
-    pattern: Vec<u8>,
-    /// The pattern ended with `$`.
-    is_anchored: bool,
 }
 
 /// What is collected for the crawler, or for everyone.
@@ -81,10 +76,10 @@ impl Robots {
             }
         }
         let mut group = if ours.is_there { ours } else { everyones };
-        group
-            .rules
-            .sort_by_key(|rule| (std::cmp::Reverse(rule.len()), !rule.allows));
+        group.rules.sort_unstable();
+        group.rules.dedup();
         Self {
+            has_wildcards: group.rules.iter().any(Rule::has_wildcard),
             rules: group.rules,
             crawl_delay: group.crawl_delay,
             sitemaps,
@@ -103,8 +98,17 @@ impl Robots {
         }
         let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
         let path = normal_path(path.as_bytes());
-        let rule = self.rules.iter().find(|rule| rule.matches(&path));
-        rule.is_none_or(|rule| rule.allows)
+        let rule = self.candidates(&path).find(|rule| rule.matches(&path));
+        rule.is_none_or(Rule::allows)
+    }
+
+    /// The rules that a path is compared with: of a file full of wildcards, few.
+    fn candidates<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a Rule> {
+        // Not worth it where the comparison is a prefix.
+        let pairs = self.has_wildcards.then(|| Pairs::of(path));
+        let is_possible =
+            move |rule: &&Rule| pairs.as_ref().is_none_or(|pairs| rule.is_possible(pairs));
+        self.rules.iter().filter(is_possible)
     }
 
     /// The pause between two requests that the site asks for: the longest, if it asks more than once.
@@ -151,64 +155,6 @@ impl Group {
 
 fn is_rule(key: &[u8]) -> bool {
     key.eq_ignore_ascii_case(b"allow") || key.eq_ignore_ascii_case(b"disallow")
-}
-
-impl Rule {
-    fn new(allows: bool, path: &[u8]) -> Self {
-        let (path, is_anchored) = match path.strip_suffix(b"$") {
-            Some(path) => (path, true),
-            None => (path, false),
-        };
-        let mut pattern = Vec::with_capacity(path.len());
-        for (nth, part) in path.split(|&byte| byte == b'*').enumerate() {
-            if nth > 0 {
-                pattern.push(b'*');
-            }
-            pattern.extend_from_slice(&normal_path(part));
-        }
-        Self {
-            allows,
-            pattern,
-            is_anchored,
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.pattern.len() + usize::from(self.is_anchored)
-    }
-
-    /// Whether a normalised path begins with the pattern, or is all of it if anchored.
-    fn matches(&self, path: &[u8]) -> bool {
-        let mut parts = self.pattern.split(|&byte| byte == b'*');
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = path.strip_prefix(first) else {
-            return false;
-        };
-        let mut last = None;
-        for part in parts {
-            // The earliest place leaves most for the parts that follow.
-            if let Some(part) = last.replace(part) {
-                let Some(after) = after(rest, part) else {
-                    return false;
-                };
-                rest = after;
-            }
-        }
-        match (last, self.is_anchored) {
-            (None, is_anchored) => rest.is_empty() || !is_anchored,
-            (Some(part), true) => rest.ends_with(part),
-            (Some(part), false) => after(rest, part).is_some(),
-        }
-    }
-}
-
-/// What follows the first occurrence of `part`.
-fn after<'a>(text: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
-    if part.is_empty() {
-        return Some(text);
-    }
-    let at = text.windows(part.len()).position(|window| window == part)?;
-    Some(&text[at + part.len()..])
 }
 
 /// Lines that end with CR, LF or both, as far as the file is read; one cut by the limit is left out.

@@ -334,3 +334,70 @@ fn any_bytes_are_read() {
         assert!(robots.rules.len() <= 2);
     }
 }
+
+/// Whether a pattern matches the beginning of a path, or all of it, by trying everything.
+fn matches_slowly(pattern: &[u8], is_anchored: bool, path: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => path.is_empty() || !is_anchored,
+        Some((b'*', rest)) => {
+            (0..=path.len()).any(|skipped| matches_slowly(rest, is_anchored, &path[skipped..]))
+        }
+        Some((byte, rest)) => {
+            path.first() == Some(byte) && matches_slowly(rest, is_anchored, &path[1..])
+        }
+    }
+}
+
+#[test]
+fn wildcards_match_as_trying_everything_does() {
+    let mut state = 7_u64;
+    let mut text = |letters: &[u8], most: u64| {
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state >> 33
+        };
+        let len = next() % (most + 1);
+        (0..len)
+            .map(|_| letters[next() as usize % letters.len()])
+            .collect::<Vec<u8>>()
+    };
+    let mut matched = 0;
+    for _ in 0..20_000 {
+        let (pattern, path) = (text(b"ab*", 6), text(b"ab", 8));
+        for is_anchored in [false, true] {
+            let mut written = pattern.clone();
+            written.extend(is_anchored.then_some(b'$'));
+            let rule = Rule::new(true, &written);
+            let expected = matches_slowly(&pattern, is_anchored, &path);
+            let found = rule.matches(&path);
+            assert_eq!(found, expected, "{}", String::from_utf8_lossy(&written));
+            assert!(!found || rule.is_possible(&Pairs::of(&path)));
+            matched += u32::from(found);
+        }
+    }
+    assert!((2_000..38_000).contains(&matched), "{matched}");
+}
+
+/// Bug: every rule of a file full of wildcards was searched for in every path.
+#[test]
+fn most_of_very_many_wildcards_are_ruled_out_without_a_search() {
+    let mut text = String::from("User-agent: *\n");
+    for number in 0_u64.. {
+        // Letters of their own, so that rules share little with each other and with the path.
+        let word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let line = format!("Disallow: *{:x}*{:x}*x\n", word >> 48, word >> 32 & 0xffff);
+        if text.len() + line.len() > LIMIT_BYTES {
+            break;
+        }
+        text.push_str(&line);
+    }
+    let robots = Robots::parse(text.as_bytes(), "criba");
+    assert!(robots.rules.len() > 15_000, "{}", robots.rules.len());
+    let path = "/docs/2026/some-page-of-a-usual-length/index.html?view=all";
+    let looked_at = robots.candidates(path.as_bytes()).count();
+    assert!(looked_at < robots.rules.len() / 100, "{looked_at}");
+    let repeated = "User-agent: *\n".to_owned() + &"Disallow: /*a\n".repeat(20_000);
+    assert_eq!(Robots::parse(repeated.as_bytes(), "criba").rules.len(), 1);
+}
