@@ -57,6 +57,15 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// A segment whose number, run or filter file is yet to be given: the next flush would be
+    /// taken for older than it.
+    fn not_given(&self) -> Option<u64> {
+        let highest = |meta: &SegmentMeta| meta.id.max(meta.run).max(meta.filter_file);
+        let mut segments = self.segments.values();
+        let found = segments.find(|meta| highest(meta) >= self.next_file);
+        found.map(|meta| meta.id)
+    }
+
     fn apply(&mut self, edit: &Edit) -> Result<(), String> {
         for id in &edit.removed {
             if self.segments.remove(id).is_none() {
@@ -224,6 +233,10 @@ impl Manifest {
         }
         if ordinal == 0 {
             return Err(corrupt(at, "manifest: its first edit is missing".into()));
+        }
+        if let Some(id) = state.not_given() {
+            let what = format!("segment {id} has a number that was never given");
+            return Err(corrupt(HEADER_BYTES, what));
         }
         Ok(Manifest {
             storage: Arc::clone(storage),

@@ -95,7 +95,7 @@ impl Version {
     }
 
     /// Which invariant does not hold, if any; with it that flushed runs are in order.
-    fn unsound(&self) -> Option<String> {
+    pub(crate) fn unsound(&self) -> Option<String> {
         let mut ids: Vec<u64> = self.segments().map(|one| one.meta.id).collect();
         ids.sort_unstable();
         if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -9,6 +9,8 @@
 //! 1. No key within a gap is visible at the gap's sequence or at any later one up to now.
 //! 2. A put is taken out of the gaps before it becomes visible, under the same lock under which
 //!    gaps are added; a gap that was found before the last put is not added any more.
+//!
+//! `tests/it/interleavings.rs` tries both in every interleaving of a small model.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};

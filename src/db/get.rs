@@ -34,7 +34,8 @@ impl Shared {
     /// The value of `key` as of `sequence`, or as of now.
     pub(crate) fn get(&self, key: &[u8], sequence: Option<Sequence>) -> Result<Option<Slice>> {
         let view = self.view.load();
-        // After the view: what is visible by now is in it, or came later than this lookup.
+        // After the view: what is visible by now is in it, or came later than this lookup. The
+        // other order would lose keys to a flush in between: `tests/it/interleavings.rs`.
         let sequence = sequence.unwrap_or_else(|| self.visible());
         let hit = self.lookup(&view, key, sequence, &mut Silent)?;
         Ok(hit

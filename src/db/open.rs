@@ -304,7 +304,14 @@ impl Opener {
             segment.count_from(&traffic.copied().unwrap_or_default(), 0);
             segments.push(Arc::new(segment));
         }
-        Ok(Version::new(segments))
+        let version = Version::new(segments);
+        match version.unsound() {
+            None => Ok(version),
+            Some(what) => {
+                let name = manifest::file_name(manifest.current().manifest);
+                Err(Error::corrupt(&self.storage.path_of(&name), 0, what))
+            }
+        }
     }
 
     /// Reads the journals into a memtable.

@@ -50,7 +50,7 @@ impl Drop for Held {
 impl Snapshot {
     pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
         // Under the lock, so that a flush either knows this snapshot or began with entries that
-        // are all visible to it.
+        // are all visible to it (every interleaving: `tests/it/interleavings.rs`).
         let mut snapshots = lock(&shared.snapshots);
         let sequence = shared.visible();
         *snapshots.entry(sequence).or_default() += 1;

@@ -339,7 +339,8 @@ impl Shared {
         self.flush_work.notify_one();
     }
 
-    /// Returns when everything up to `target` survives power loss.
+    /// Returns when everything up to `target` survives power loss. What is taken to be durable
+    /// is what was written before the sync began: see `tests/it/interleavings.rs`.
     pub(crate) fn sync_to(&self, target: Sequence) -> Result<()> {
         if self.durable() >= target {
             return Ok(());

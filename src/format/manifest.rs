@@ -77,6 +77,9 @@ pub(crate) struct Work {
     pub(crate) merged_bytes: u64,
 }
 
+/// No store ever gives so many numbers; with this bound they can be added to without care.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// Which journals are still needed: from this one on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JournalFloor {
@@ -230,6 +233,9 @@ impl Edit {
             reserved_end: cursor.u64("edit.reserved_end")?,
             ..Edit::default()
         };
+        if edit.next_file > edit.reserved_end || edit.reserved_end > NUMBER_MAX {
+            return Err(cursor.malformed("edit.reserved_end: below the next file, or too high"));
+        }
         edit.floor = match cursor.u8("edit.has_floor")? {
             0 => None,
             1 => Some(JournalFloor {
@@ -370,6 +376,23 @@ mod tests {
                 merged_bytes: 0,
             },
         }
+    }
+
+    /// Bug: numbers near the end of their range were accepted, and adding to them panicked.
+    #[test]
+    fn numbers_of_files_are_bounded() {
+        let decoded = |next_file, reserved_end| {
+            let edit = Edit {
+                next_file,
+                reserved_end,
+                ..sample()
+            };
+            Edit::decode(&edit.encode(1, 0, 52), 1, 0, 52).is_ok()
+        };
+        assert!(decoded(40, 40) && decoded(1, NUMBER_MAX));
+        assert!(!decoded(41, 40));
+        assert!(!decoded(1, NUMBER_MAX + 1));
+        assert!(!decoded(u64::MAX, u64::MAX));
     }
 
     #[test]

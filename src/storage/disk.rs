@@ -333,6 +333,42 @@ mod tests {
         file.syncer().sync().unwrap();
     }
 
+    /// The map is the only unsafe code of the crate; positioned reads are its safe twin.
+    #[test]
+    fn a_map_reads_what_positioned_reads_do() {
+        let (_directory, disk) = disk(Io::Pread);
+        let bytes: Vec<u8> = (0..10_000_u32).map(|n| (n * n / 32) as u8).collect();
+        write(&disk, "file", &bytes);
+        let mapped = Disk::new(disk.path_of(""), Io::Mmap).open("file").unwrap();
+        let positioned = disk.open("file").unwrap();
+        assert!(mapped.read(ReadCause::Data, 0, 1).unwrap().is_mapped());
+        assert!(!positioned.read(ReadCause::Data, 0, 1).unwrap().is_mapped());
+        let mut random = 1_u64;
+        for _ in 0..10_000 {
+            random = random
+                .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                .wrapping_add(0x1405_7b7e_f767_814f);
+            // Up to the end, beyond it, and where a sum would overflow.
+            let offset = match random >> 62 {
+                0 => u64::MAX - (random >> 40) % 12_000,
+                _ => (random >> 40) % 12_000,
+            };
+            let len = (random >> 20) as usize % 5_000;
+            let read = |file: &Arc<dyn ReadFile>| {
+                let found = file.read(ReadCause::Data, offset, len);
+                found
+                    .map(|slice| slice.to_vec())
+                    .map_err(|error| error.kind())
+            };
+            let expected = usize::try_from(offset).ok().and_then(|start| {
+                let end = start.checked_add(len)?;
+                Some(bytes.get(start..end)?.to_vec())
+            });
+            assert_eq!(read(&mapped), read(&positioned), "{len} from {offset}");
+            assert_eq!(read(&mapped).ok(), expected, "{len} from {offset}");
+        }
+    }
+
     #[test]
     fn reads_what_was_appended_and_nothing_beyond() {
         for io in [Io::Pread, Io::Mmap] {

@@ -197,10 +197,10 @@ pub(crate) mod tests {
         assert_eq!(level.kinds(), "bloom");
         assert!((level.r_bits() - 8.0).abs() < 0.3, "{}", level.r_bits());
         assert!(level.bits_per_key() >= level.r_bits());
-        assert_eq!(
-            (level.live_keys, level.live_bytes),
-            (4000, level.file_bytes)
-        );
+        // By estimate: the runs overlap.
+        let about = |live: u64, all: u64| (live as f64 / all as f64 - 1.0).abs() < 0.05;
+        assert!(about(level.live_keys, 4000), "{}", level.live_keys);
+        assert!(about(level.live_bytes, level.file_bytes));
         let expected = expected_wasted_reads(&levels);
         assert!((0.03..0.08).contains(&expected), "{expected}");
         assert!((level.designed_rate() - expected / 2.0).abs() < 1e-12);

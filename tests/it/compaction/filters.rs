@@ -90,11 +90,9 @@ fn what_moves_down_gets_a_filter_that_fits() {
     }
     settle(&db);
     let runs = db.stats().runs;
-    assert!(
-        (0.8..1.05).contains(&(memory(&runs) / 10.0)),
-        "{}",
-        db.stats()
-    );
+    let spent = memory(&runs) / 10.0;
+    // What has moved keeps the bits of the tree as it was: a little more than its share now.
+    assert!((0.8..1.15).contains(&spent), "{spent}: {}", db.stats());
     // Other policies for other levels: what moves is rewritten.
     let db = small(&rig())
         .filter(fixed(9.0))

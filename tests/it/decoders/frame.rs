@@ -1,0 +1,202 @@
+//! Builds the files of a store around a part that was given.
+
+use std::collections::BTreeMap;
+
+use super::bytes::{Input, offset_at, prefixed, u32_at, u64_at, varint};
+use super::repair::{self, HASH_SEED, SEGMENT_FOOTER, STORE_ID};
+
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
+/// Number of the journal that is live in a store around a segment.
+const JOURNAL: u64 = 38;
+
+/// Number of the filter file, if there is one.
+pub(super) const SIDECAR: u64 = 30;
+
+/// Sequences end here, whatever the damage says.
+const SEQUENCE_MAX: u64 = (1 << 58) - 2;
+
+/// The parts of a segment as they were before they were framed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    /// Data blocks, each a whole region.
+    pub(super) data: Vec<u8>,
+    /// Words of the filter's body.
+    pub(super) words: Vec<u8>,
+    /// Payload of the filter header.
+    pub(super) header: Option<Vec<u8>>,
+    pub(super) index: Vec<u8>,
+    pub(super) properties: Vec<u8>,
+}
+
+/// Appends a region with its trailer; its checksum is made right later.
+pub(super) fn region(payload: &[u8], kind: u8, out: &mut Vec<u8>) {
+    stored_region((payload, payload.len(), 0), kind, out);
+}
+
+/// As [`region`], for a payload that was stored with a codec.
+pub(super) fn stored_region(
+    (payload, plain_len, codec): (&[u8], usize, u8),
+    kind: u8,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(payload);
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(plain_len as u32).to_le_bytes());
+    out.extend_from_slice(&[kind, codec, 1, 0, 0, 0, 0, 0]);
+}
+
+/// Appends the pages of a filter's body.
+pub(super) fn pages(words: &[u8], out: &mut Vec<u8>) {
+    for page in words.chunks(511 * 8) {
+        out.extend_from_slice(page);
+        out.extend_from_slice(&[5, 1, 0, 0, 0, 0, 0, 0]);
+    }
+}
+
+impl Parts {
+    /// The whole file, its checksums right.
+    pub(super) fn build(&self, number: u64) -> Vec<u8> {
+        let mut bytes = self.data.clone();
+        let data_end = bytes.len();
+        if !self.words.is_empty() {
+            bytes.resize(data_end.next_multiple_of(4096), 0);
+        }
+        let filter = bytes.len();
+        pages(&self.words, &mut bytes);
+        let header = bytes.len();
+        if let Some(payload) = &self.header {
+            region(payload, 2, &mut bytes);
+        }
+        let index = bytes.len();
+        region(&self.index, 3, &mut bytes);
+        let properties = bytes.len();
+        region(&self.properties, 4, &mut bytes);
+        let len = bytes.len() + SEGMENT_FOOTER;
+        bytes.extend_from_slice(b"cribaseg\x01\0\0\0\0\0\0\0");
+        bytes.extend_from_slice(&number.to_le_bytes());
+        bytes.extend_from_slice(&STORE_ID.to_le_bytes());
+        for field in [len, data_end, filter, header, index, properties] {
+            bytes.extend_from_slice(&(field as u64).to_le_bytes());
+        }
+        bytes.extend_from_slice(&[0; 16]);
+        repair::segment(&mut bytes, number);
+        bytes
+    }
+
+    /// Takes a sound segment apart.
+    pub(super) fn of(bytes: &[u8]) -> Parts {
+        let footer = bytes.len() - SEGMENT_FOOTER;
+        let at = |field| offset_at(bytes, footer + field).unwrap();
+        let (data_end, filter, header, index) = (at(48), at(56), at(64), at(72));
+        let properties = at(80);
+        let payload = |start: usize, end: usize| {
+            let len = u32_at(bytes, end - 16).unwrap() as usize;
+            bytes[start..start + len].to_vec()
+        };
+        let pages = bytes[filter..header].chunks(4096);
+        Parts {
+            data: bytes[..data_end].to_vec(),
+            words: pages
+                .flat_map(|page| &page[..page.len() - 8])
+                .copied()
+                .collect(),
+            header: (header < index).then(|| payload(header, index)),
+            index: payload(index, properties),
+            properties: payload(properties, footer),
+        }
+    }
+}
+
+/// What properties say of the range of keys and the last sequence; something, if they are damaged.
+fn range_of(properties: &[u8]) -> (Vec<u8>, Vec<u8>, u64) {
+    let last = u64_at(properties, 32).unwrap_or(1).min(SEQUENCE_MAX);
+    let mut input = Input(properties.get(56..).unwrap_or_default());
+    let first_key = input.prefixed().unwrap_or_default().to_vec();
+    let last_key = input.prefixed().unwrap_or(&first_key).to_vec();
+    let (first_key, last_key) = (
+        first_key.clone().min(last_key.clone()),
+        first_key.max(last_key),
+    );
+    (first_key, last_key, last)
+}
+
+/// A store that was closed in order and consists of this segment.
+pub(super) fn store(number: u64, segment: Vec<u8>, sidecar: Option<Vec<u8>>) -> Files {
+    let footer = segment.len().saturating_sub(SEGMENT_FOOTER);
+    let properties = offset_at(&segment, footer + 80).unwrap_or(0);
+    let (first_key, last_key, last) = range_of(&segment[properties..]);
+    let sum = segment.len().saturating_sub(4);
+
+    let mut edit = Vec::new();
+    for field in [40, 64] {
+        edit.extend_from_slice(&u64::to_le_bytes(field));
+    }
+    edit.push(1);
+    for field in [JOURNAL, last + 1, 0x1234] {
+        edit.extend_from_slice(&field.to_le_bytes());
+    }
+    edit.extend_from_slice(&[0, 1]);
+    let filter_file = if sidecar.is_some() { SIDECAR } else { 0 };
+    for field in [number, number, segment.len() as u64, last, filter_file, 0] {
+        edit.extend_from_slice(&field.to_le_bytes());
+    }
+    edit.extend_from_slice(&[0; 4]);
+    edit.extend_from_slice(&u32_at(&segment, sum).unwrap_or_default().to_le_bytes());
+    prefixed(&first_key, &mut edit);
+    prefixed(&last_key, &mut edit);
+    varint(0, &mut edit);
+
+    let mut files = Files::from([
+        ("LOCK".to_owned(), Vec::new()),
+        ("CURRENT".to_owned(), current(37, Some(last), JOURNAL)),
+        ("MANIFEST-000037".to_owned(), manifest(37, &edit)),
+        (
+            format!("{JOURNAL:06}.journal"),
+            journal(JOURNAL, last + 1, 0x1234),
+        ),
+        (format!("{number:06}.seg"), segment),
+    ]);
+    if let Some(sidecar) = sidecar {
+        files.insert(format!("{SIDECAR:06}.filter"), sidecar);
+    }
+    files
+}
+
+pub(super) fn current(manifest: u64, clean_at: Option<u64>, journal: u64) -> Vec<u8> {
+    let mut bytes = b"cribacur\x01\0".to_vec();
+    bytes.extend_from_slice(&u16::from(clean_at.is_some()).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&STORE_ID.to_le_bytes());
+    for field in [manifest, clean_at.unwrap_or_default(), journal] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0; 8]);
+    repair::current(&mut bytes);
+    bytes
+}
+
+fn manifest(number: u64, edit: &[u8]) -> Vec<u8> {
+    let mut bytes = b"cribaman\x01\0\0\0\0\0\0\0".to_vec();
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(&STORE_ID.to_le_bytes());
+    bytes.extend_from_slice(&HASH_SEED.to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(edit);
+    repair::manifest(&mut bytes, number);
+    bytes
+}
+
+/// A journal without records.
+pub(super) fn journal(number: u64, first: u64, chain: u64) -> Vec<u8> {
+    let mut bytes = b"cribajnl\x01\0\0\0\0\0\0\0".to_vec();
+    for field in [number, 0, first, chain] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.extend_from_slice(&STORE_ID.to_le_bytes());
+    bytes.extend_from_slice(&[0; 16]);
+    repair::journal(&mut bytes, number, false);
+    bytes
+}

@@ -1,0 +1,147 @@
+//! Makes the checksums of a damaged file right, so that they do not shield what lies behind them.
+//!
+//! Everything else stays as it is; where the way to a checksum is damaged, the rest is left alone.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::bytes::{Input, checksum, offset_at, set, u32_at, u64_at};
+
+/// The store that all files belong to: that of `tests/golden`.
+pub(super) const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
+pub(super) const HASH_SEED: u64 = 0x1716_1514_1312_1110;
+
+pub(super) const SEGMENT_FOOTER: usize = 104;
+pub(super) const SIDECAR_FOOTER: usize = 88;
+const PAGE: usize = 4096;
+
+/// What the checksums of a segment or filter file begin with.
+pub(super) fn identity(number: u64) -> u64 {
+    ((STORE_ID as u64) ^ (STORE_ID >> 64) as u64).wrapping_add(number)
+}
+
+pub(super) fn current(bytes: &mut [u8]) {
+    if let Some(end) = bytes.len().checked_sub(4) {
+        let sum = checksum(0, 0, &[&bytes[..end]]);
+        set(bytes, end, &sum.to_le_bytes());
+    }
+}
+
+pub(super) fn manifest(bytes: &mut [u8], number: u64) {
+    if bytes.len() < 52 {
+        return;
+    }
+    let sum = checksum(number, 0, &[&bytes[..48]]);
+    set(bytes, 48, &sum.to_le_bytes());
+    let mut at = 52;
+    while let Some(len) = u32_at(bytes, at + 4) {
+        let end = at + 16 + len as usize;
+        let Some(covered) = bytes.get(at + 4..end) else {
+            return;
+        };
+        let sum = checksum(number, at, &[covered]);
+        set(bytes, at, &sum.to_le_bytes());
+        at = end;
+    }
+}
+
+/// The chain is made right too; with `continues` also the sequences.
+pub(super) fn journal(bytes: &mut [u8], number: u64, continues: bool) {
+    if bytes.len() < 80 {
+        return;
+    }
+    let sum = checksum(number, 0, &[&bytes[..12], &bytes[16..80]]);
+    set(bytes, 12, &sum.to_le_bytes());
+    let seed = xxh3_64_with_seed(&STORE_ID.to_le_bytes(), number);
+    let mut next = u64_at(bytes, 32).unwrap_or_default();
+    let mut chain = u64_at(bytes, 40).unwrap_or_default();
+    let mut at = 80;
+    while let (Some(len), Some(count)) = (u32_at(bytes, at + 8), u32_at(bytes, at + 12)) {
+        let end = at + 40 + len as usize;
+        if end > bytes.len() || bytes[at..].iter().all(|&byte| byte == 0) {
+            return;
+        }
+        if continues {
+            set(bytes, at + 16, &next.to_le_bytes());
+        }
+        set(bytes, at + 32, &chain.to_le_bytes());
+        let sum = checksum(seed, at, &[&bytes[at + 40..end]]);
+        set(bytes, at + 4, &sum.to_le_bytes());
+        let sum = checksum(seed, at, &[&bytes[at + 4..at + 40]]);
+        set(bytes, at, &sum.to_le_bytes());
+        chain = xxh3_64_with_seed(&bytes[at..at + 40], chain);
+        next = next.wrapping_add(u64::from(count));
+        at = end;
+    }
+}
+
+/// Sets the checksum of a region and returns it.
+fn region(bytes: &mut [u8], identity: u64, start: usize, end: usize) -> Option<u32> {
+    let covered = bytes.get(start..end.checked_sub(4)?)?;
+    let sum = checksum(identity, start, &[covered]);
+    set(bytes, end - 4, &sum.to_le_bytes());
+    Some(sum)
+}
+
+fn pages(bytes: &mut [u8], identity: u64, start: usize, end: usize) {
+    for page in (start..end).step_by(PAGE) {
+        region(bytes, identity, page, end.min(page + PAGE));
+    }
+}
+
+pub(super) fn segment(bytes: &mut [u8], number: u64) -> Option<()> {
+    let footer = bytes.len().checked_sub(SEGMENT_FOOTER)?;
+    let len = bytes.len() as u64;
+    set(bytes, footer + 40, &len.to_le_bytes());
+    let identity = identity(number);
+    let at = |field| offset_at(bytes, footer + field);
+    let parts = [at(56), at(64), at(72), at(80)];
+    if let [Some(filter), Some(header), Some(index), Some(properties)] = parts {
+        for (start, end) in blocks(bytes, index, properties) {
+            region(bytes, identity, start, end);
+        }
+        pages(bytes, identity, filter, header);
+        let regions = [
+            (88, header, index),
+            (92, index, properties),
+            (96, properties, footer),
+        ];
+        for (field, start, end) in regions {
+            let sum = region(bytes, identity, start, end).unwrap_or_default();
+            set(bytes, footer + field, &sum.to_le_bytes());
+        }
+    }
+    region(bytes, identity, footer, bytes.len())?;
+    Some(())
+}
+
+/// Where the index says that data blocks lie.
+fn blocks(bytes: &[u8], index: usize, properties: usize) -> Vec<(usize, usize)> {
+    let mut input = Input(bytes.get(index..properties).unwrap_or_default());
+    let mut all = Vec::new();
+    let mut start = 0_usize;
+    for _ in 0..input.varint().unwrap_or_default() {
+        let Some(len) = input.varint() else { break };
+        let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+        let rest = input.varint().and_then(|_shared| input.prefixed());
+        if end > index || rest.is_none() {
+            break;
+        }
+        all.push((start, end));
+        start = end;
+    }
+    all
+}
+
+pub(super) fn sidecar(bytes: &mut [u8], number: u64) -> Option<()> {
+    let footer = bytes.len().checked_sub(SIDECAR_FOOTER)?;
+    let len = bytes.len() as u64;
+    set(bytes, footer + 48, &len.to_le_bytes());
+    let identity = identity(number);
+    if let Some(header) = offset_at(bytes, footer + 56) {
+        pages(bytes, identity, 0, header);
+        let sum = region(bytes, identity, header, footer).unwrap_or_default();
+        set(bytes, footer + 80, &sum.to_le_bytes());
+    }
+    region(bytes, identity, footer, bytes.len())?;
+    Some(())
+}

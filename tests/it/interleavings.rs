@@ -1,0 +1,414 @@
+//! The protocols between threads, small enough to be tried in every interleaving (with `loom`).
+//!
+//! The engine uses locks and atomics of the standard library, so these are models: each does, step
+//! by step and by the same names and memory orders, what the engine does, with one key and two or
+//! three writes. Whoever changes the order of steps there changes it here. Each model also has a
+//! wrong order that it must find.
+
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+/// Tries every interleaving with at most so many preemptions: enough for all that was planted.
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// A memtable with one key: the versions that were inserted.
+#[derive(Default)]
+struct Table([AtomicU64; 3]);
+
+impl Table {
+    /// As the skip list does: what was linked in is seen as a whole.
+    fn insert(&self, sequence: u64) {
+        self.0[sequence as usize].store(sequence, Ordering::Release);
+    }
+
+    fn newest(&self, at_most: u64) -> u64 {
+        let versions = self.0.iter().map(|version| version.load(Ordering::Acquire));
+        let visible = versions.filter(|version| *version <= at_most);
+        visible.max().unwrap_or_default()
+    }
+}
+
+/// The versions that a flush keeps: the newest, and what snapshots see (`Retain`).
+fn retained(versions: &[u64], snapshots: &[u64]) -> Vec<u64> {
+    let newest = versions.iter().max().copied();
+    let seen = snapshots.iter().filter_map(|snapshot| {
+        let visible = versions.iter().filter(|version| *version <= snapshot);
+        visible.max().copied()
+    });
+    newest.into_iter().chain(seen).collect()
+}
+
+/// Where the entries of the first memtable are, at first in the active one: see `View` in
+/// `src/db/shared.rs`.
+const SEALED: usize = 1;
+const FLUSHED: usize = 2;
+
+/// `Shared`, as far as readers and the flush meet in it.
+#[derive(Default)]
+struct Store {
+    view: AtomicUsize,
+    table: Table,
+    segment: Mutex<Vec<u64>>,
+    visible: AtomicU64,
+    snapshots: Mutex<Vec<u64>>,
+}
+
+impl Store {
+    /// `Shared::write`: into the memtable, then visible.
+    fn write(&self, sequence: u64) {
+        self.table.insert(sequence);
+        self.visible.store(sequence, Ordering::Release);
+    }
+
+    /// `Shared::install`.
+    fn install(&self, view: usize) {
+        self.view.store(view, Ordering::SeqCst);
+    }
+
+    fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    fn view(&self) -> usize {
+        self.view.load(Ordering::SeqCst)
+    }
+
+    /// `Shared::snapshot_sequences`.
+    fn snapshot_sequences(&self) -> Vec<u64> {
+        self.snapshots.lock().unwrap().clone()
+    }
+
+    /// `Shared::flush_one`: the snapshots are those of its beginning.
+    fn flush_one(&self, snapshots: &[u64]) {
+        if self.view() != SEALED {
+            return;
+        }
+        let versions = self.table.0.iter().map(|one| one.load(Ordering::Acquire));
+        let versions: Vec<u64> = versions.filter(|version| *version > 0).collect();
+        *self.segment.lock().unwrap() = retained(&versions, snapshots);
+        self.install(FLUSHED);
+    }
+
+    /// The newest version up to `sequence` in what a view holds.
+    fn find(&self, view: usize, sequence: u64) -> u64 {
+        if view != FLUSHED {
+            return self.table.newest(sequence);
+        }
+        let segment = self.segment.lock().unwrap();
+        let visible = segment.iter().filter(|version| **version <= sequence);
+        visible.max().copied().unwrap_or_default()
+    }
+}
+
+/// Writes two versions and seals the memtable, flushes it, and reads meanwhile.
+fn read_path(read: fn(&Store) -> (usize, u64)) {
+    let store = Arc::new(Store::default());
+    store.write(1);
+    let writer = Arc::clone(&store);
+    let writer = thread::spawn(move || {
+        writer.write(2);
+        writer.install(SEALED);
+    });
+    let flusher = Arc::clone(&store);
+    let flusher = thread::spawn(move || flusher.flush_one(&flusher.snapshot_sequences()));
+    let (view, visible) = read(&store);
+    assert_eq!(
+        store.find(view, visible),
+        visible,
+        "a visible write is not found"
+    );
+    writer.join().unwrap();
+    flusher.join().unwrap();
+}
+
+/// `Shared::get` and `Iter::new`: the view first. (`Iter::new` looks once more whether the view
+/// is still that one, so that no write is missing; what is found is found either way.)
+#[test]
+fn a_reader_finds_what_is_visible() {
+    explore(3, || {
+        read_path(|store| {
+            let view = store.view();
+            (view, store.visible())
+        })
+    });
+}
+
+#[test]
+#[should_panic(expected = "a visible write is not found")]
+fn the_model_finds_visible_before_view() {
+    explore(3, || {
+        read_path(|store| {
+            let visible = store.visible();
+            (store.view(), visible)
+        })
+    });
+}
+
+/// Takes a snapshot while the memtable is sealed and flushed, then reads at it.
+fn snapshot_path(take: fn(&Store) -> u64, flush: fn(&Store)) {
+    let store = Arc::new(Store::default());
+    store.write(1);
+    let flusher = Arc::clone(&store);
+    let flusher = thread::spawn(move || flush(&flusher));
+    let writer = Arc::clone(&store);
+    let writer = thread::spawn(move || {
+        writer.write(2);
+        writer.install(SEALED);
+    });
+    let sequence = take(&store);
+    for _ in 0..2 {
+        let view = store.view();
+        assert_eq!(
+            store.find(view, sequence),
+            sequence,
+            "a snapshot has lost its version"
+        );
+        thread::yield_now();
+    }
+    writer.join().unwrap();
+    flusher.join().unwrap();
+    assert_eq!(
+        store.find(store.view(), sequence),
+        sequence,
+        "a snapshot has lost its version"
+    );
+}
+
+/// `Snapshot::take`: sequence and registration under one lock.
+fn take(store: &Store) -> u64 {
+    let mut snapshots = store.snapshots.lock().unwrap();
+    let sequence = store.visible();
+    snapshots.push(sequence);
+    sequence
+}
+
+/// The sealed memtable first, which holds only visible entries, then the snapshots.
+fn flush(store: &Store) {
+    if store.view() == SEALED {
+        store.flush_one(&store.snapshot_sequences());
+    }
+}
+
+#[test]
+fn a_flush_keeps_what_snapshots_see() {
+    explore(3, || snapshot_path(take, flush));
+}
+
+#[test]
+#[should_panic(expected = "a snapshot has lost its version")]
+fn the_model_finds_a_snapshot_that_is_registered_late() {
+    let take = |store: &Store| {
+        let sequence = store.visible();
+        store.snapshots.lock().unwrap().push(sequence);
+        sequence
+    };
+    explore(3, move || snapshot_path(take, flush));
+}
+
+#[test]
+#[should_panic(expected = "a snapshot has lost its version")]
+fn the_model_finds_a_list_of_snapshots_that_is_older_than_the_memtable() {
+    let flush = |store: &Store| {
+        let snapshots = store.snapshot_sequences();
+        store.flush_one(&snapshots);
+    };
+    explore(3, move || snapshot_path(take, flush));
+}
+
+/// `Gaps` with one key, deleted at sequence 1; 0 is no gap, else its sequence.
+#[derive(Default)]
+struct Queue {
+    list: AtomicU64,
+    last_put: Mutex<u64>,
+    table: AtomicU64,
+    visible: AtomicU64,
+}
+
+impl Queue {
+    /// `Shared::write` of a put: taken out of the gaps before it becomes visible.
+    fn put(&self, sequence: u64) {
+        let mut last_put = self.last_put.lock().unwrap();
+        *last_put = sequence;
+        self.list.store(0, Ordering::SeqCst);
+        self.table.store(sequence, Ordering::Release);
+        self.visible.store(sequence, Ordering::Release);
+    }
+
+    /// `Gaps::add`.
+    fn add(&self, sequence: u64, is_checked: bool) {
+        let last_put = self.last_put.lock().unwrap();
+        if !is_checked || *last_put <= sequence {
+            self.list.store(sequence, Ordering::SeqCst);
+        }
+    }
+
+    /// `Iter::first`: steps over a gap, or finds what is there, or leaves a gap.
+    fn first(&self, is_checked: bool) {
+        let sequence = self.visible.load(Ordering::Acquire);
+        let gap = self.list.load(Ordering::SeqCst);
+        let is_put = |put: u64| put > 1 && put <= sequence;
+        if gap > 0 && gap <= sequence {
+            assert!(!is_put(sequence), "an entry lies in a gap");
+        } else if !is_put(self.table.load(Ordering::Acquire)) {
+            self.add(sequence, is_checked);
+        }
+    }
+}
+
+fn queue_path(is_checked: bool) {
+    let queue = Arc::new(Queue::default());
+    queue.table.store(1, Ordering::Release);
+    queue.visible.store(1, Ordering::Release);
+    let writer = Arc::clone(&queue);
+    let writer = thread::spawn(move || writer.put(2));
+    let reader = Arc::clone(&queue);
+    let reader = thread::spawn(move || reader.first(is_checked));
+    queue.first(is_checked);
+    queue.first(is_checked);
+    writer.join().unwrap();
+    reader.join().unwrap();
+    queue.first(is_checked);
+}
+
+#[test]
+fn a_put_is_never_in_a_gap() {
+    explore(3, || queue_path(true));
+}
+
+#[test]
+#[should_panic(expected = "an entry lies in a gap")]
+fn the_model_finds_a_gap_that_is_older_than_the_last_put() {
+    explore(3, || queue_path(false));
+}
+
+/// Two journals, and how much of each is written and synced. Who syncs covers what was written
+/// when the sync began.
+#[derive(Default)]
+struct Journals {
+    writing: Mutex<Writing>,
+    syncing: Mutex<()>,
+    durable: AtomicU64,
+    /// On the disk, of each journal: its last sequence that survives.
+    disk: [AtomicU64; 2],
+}
+
+#[derive(Default)]
+struct Writing {
+    last: u64,
+    /// Last sequences of the journals.
+    written: [u64; 2],
+    current: usize,
+    unsynced: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SyncPlant {
+    None,
+    /// What was sealed before is not synced.
+    CurrentOnly,
+    /// What is durable is taken to be what is written when the sync ends.
+    LastAfterwards,
+}
+
+impl Journals {
+    /// `Shared::write`, after `rotate` if `is_full`.
+    fn write(&self, is_full: bool) -> u64 {
+        let mut writing = self.writing.lock().unwrap();
+        if is_full {
+            let sealed = writing.current;
+            writing.unsynced.push(sealed);
+            writing.current = 1;
+        }
+        writing.last += 1;
+        let current = writing.current;
+        writing.written[current] = writing.last;
+        writing.last
+    }
+
+    /// `Shared::sync_to`.
+    fn sync_to(&self, target: u64, plant: SyncPlant) {
+        if self.durable.load(Ordering::Acquire) >= target {
+            return;
+        }
+        let _turn = self.syncing.lock().unwrap();
+        if self.durable.load(Ordering::Acquire) >= target {
+            return;
+        }
+        // `take_unsynced`.
+        let mut writing = self.writing.lock().unwrap();
+        let mut files = std::mem::take(&mut writing.unsynced);
+        if plant == SyncPlant::CurrentOnly {
+            files.clear();
+        }
+        files.push(writing.current);
+        let mut last = writing.last;
+        let written = writing.written;
+        drop(writing);
+        for file in files {
+            self.disk[file].store(written[file], Ordering::SeqCst);
+        }
+        if plant == SyncPlant::LastAfterwards {
+            last = self.writing.lock().unwrap().last;
+        }
+        self.durable.fetch_max(last, Ordering::AcqRel);
+    }
+
+    /// Whether everything up to `target` is on the disk.
+    fn check(&self, target: u64) {
+        let writing = self.writing.lock().unwrap();
+        let [first, second] = writing.written;
+        let on_disk = [0, 1].map(|file: usize| self.disk[file].load(Ordering::SeqCst));
+        assert!(
+            on_disk[0] >= target.min(first),
+            "an acknowledged write is not on the disk"
+        );
+        let needed = if target > first && second > 0 {
+            target
+        } else {
+            0
+        };
+        assert!(
+            on_disk[1] >= needed,
+            "an acknowledged write is not on the disk"
+        );
+    }
+}
+
+fn sync_path(plant: SyncPlant) {
+    let journals = Arc::new(Journals::default());
+    let synced = |is_full: bool| {
+        let journals = Arc::clone(&journals);
+        move || {
+            let sequence = journals.write(is_full);
+            journals.sync_to(sequence, plant);
+            journals.check(sequence);
+        }
+    };
+    journals.write(false);
+    let first = thread::spawn(synced(false));
+    let second = thread::spawn(synced(true));
+    first.join().unwrap();
+    second.join().unwrap();
+}
+
+#[test]
+fn a_shared_sync_covers_all_that_it_acknowledges() {
+    explore(3, || sync_path(SyncPlant::None));
+}
+
+#[test]
+#[should_panic(expected = "an acknowledged write is not on the disk")]
+fn the_model_finds_a_sealed_journal_that_is_not_synced() {
+    explore(3, || sync_path(SyncPlant::CurrentOnly));
+}
+
+#[test]
+#[should_panic(expected = "an acknowledged write is not on the disk")]
+fn the_model_finds_a_sync_that_promises_what_came_later() {
+    explore(3, || sync_path(SyncPlant::LastAfterwards));
+}
