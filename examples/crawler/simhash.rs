@@ -30,7 +30,7 @@ impl Simhash {
     /// Adds a piece of text. A word may go on in the next piece. Case does not count, nor does what
     /// stands between words.
     ///
-    /// A call of its own: inlined into the tokenizer, it makes the loop that calls it slower.
+    /// A call of its own, so that the loop of the tokenizer that calls it stays small.
     #[inline(never)]
     pub(crate) fn text(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
