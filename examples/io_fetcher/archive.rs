@@ -27,6 +27,8 @@ pub(crate) struct Archive {
     /// Number of the next new document.
     pub(crate) next_document: u64,
     pub(crate) totals: Totals,
+    /// Bytes that were committed to the index before this run.
+    committed_before: u64,
 }
 
 /// What is chosen when an archive is opened to write.
@@ -109,10 +111,16 @@ impl Archive {
             path: path.to_owned(),
             packs: Packs::new(path.join("packs"), packs_end, zstd_level),
             totals: read_totals(&db)?,
+            committed_before: db.stats().compactions.user_bytes,
             db,
             is_index_only,
             next_document,
         })
+    }
+
+    /// Bytes that this run has committed to the index.
+    pub(crate) fn committed_bytes(&self) -> u64 {
+        self.db.stats().compactions.user_bytes - self.committed_before
     }
 
     /// The record of a document.

@@ -427,7 +427,7 @@ impl<'a> Run<'a> {
         db.flush()?;
         let stats = db.stats();
         let held: u64 = stats.segments().map(|segment| segment.file_bytes).sum();
-        let is_worth_it = held < TIDY_RATIO * stats.compactions.user_bytes;
+        let is_worth_it = held < TIDY_RATIO * self.archive.committed_bytes();
         if is_worth_it && stats.runs.len() > RUNS_TIDY {
             db.compact_all()?.wait()?;
         }
@@ -456,7 +456,7 @@ impl<'a> Run<'a> {
             bits_per_key: tune::bits_per_key(&load).or(before.bits_per_key),
         };
         let db = &self.archive.db;
-        if stats.compactions.user_bytes == 0 {
+        if self.archive.committed_bytes() == 0 {
             // Nothing has changed, so nothing is written.
             return Ok(totals);
         }
