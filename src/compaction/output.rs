@@ -127,7 +127,7 @@ impl<'a> Output<'a> {
         let mut options = self.options.writer.clone();
         // Every filter is salted with the store's secret, so that what is known of one filter
         // says nothing of another.
-        options.filter_salt = options.hash_seed.wrapping_mul(id | 1).rotate_left(29) ^ id;
+        options.filter_salt = segment::filter_salt(options.hash_seed, id);
         Writer::create(self.storage, id, options)
     }
 

@@ -7,8 +7,8 @@ use crate::compaction::FileNumbers;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::manifest::SegmentMeta;
-use crate::segment::Segment;
 use crate::segment::sidecar::{self, SidecarOptions};
+use crate::segment::{self, Segment};
 use crate::slice::Slice;
 
 use super::shared::{Shared, View, lock};
@@ -81,7 +81,7 @@ impl Shared {
             store_id: self.store_id,
             hash_seed: self.hash_seed,
             spec,
-            salt: self.hash_seed.wrapping_mul(file | 1).rotate_left(29) ^ file,
+            salt: segment::filter_salt(self.hash_seed, file),
         };
         let bytes = segment.write_sidecar(&self.storage, &self.no_caches, &options)?;
         let synced = self.storage.sync_dir();

@@ -6,6 +6,7 @@ use std::io;
 use zstd::bulk::Decompressor;
 
 use crate::cache::Weigh;
+use crate::cursor::Item;
 use crate::format::Malformed;
 use crate::format::block::Shape;
 use crate::format::region::{self, Codec, Place, RegionKind};
@@ -43,6 +44,27 @@ impl Block {
         };
         let shape = Shape::parse(&payload)?;
         Ok(Block { payload, shape })
+    }
+
+    /// Appends the entries of a group; their keys share one buffer, their values the payload.
+    pub(crate) fn decode(&self, group: u32, items: &mut Vec<Item>) -> Result<(), Malformed> {
+        let mut keys = Vec::new();
+        let mut parts = Vec::new();
+        self.shape
+            .decode_group(&self.payload, group, &mut |key, sequence, kind, value| {
+                let start = keys.len();
+                keys.extend_from_slice(key);
+                parts.push((start..keys.len(), sequence, kind, value));
+            })?;
+        let keys = Slice::from(keys);
+        let item = |(key, sequence, kind, (start, end))| Item {
+            key: keys.slice(key),
+            sequence,
+            kind,
+            value: self.payload.slice(start..end),
+        };
+        items.extend(parts.into_iter().map(item));
+        Ok(())
     }
 }
 

@@ -48,6 +48,11 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
     (id > 0 && file_name(id) == name).then_some(id)
 }
 
+/// The salt of the filter in this file.
+pub(crate) fn filter_salt(hash_seed: u64, file: u64) -> u64 {
+    hash_seed.wrapping_mul(file | 1).rotate_left(29) ^ file
+}
+
 /// What all segments of a store share while they are read.
 #[derive(Debug)]
 pub(crate) struct Caches {

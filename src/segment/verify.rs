@@ -109,23 +109,14 @@ impl Verifier {
 
     fn load(&self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, u32)>> {
         let block = segment.block(body, ordinal, &self.caches, &mut Probe::default())?;
-        let mut entries = Vec::new();
+        let mut items = Vec::new();
         for group in 0..block.shape.group_count() {
             block
-                .shape
-                .decode_group(&block.payload, group, &mut |key, sequence, kind, value| {
-                    let item = Item {
-                        key: Slice::from(key),
-                        sequence,
-                        kind,
-                        value: block.payload.slice(value.0..value.1),
-                    };
-                    entries.push((item, ordinal));
-                })
+                .decode(group, &mut items)
                 .map_err(|what| segment.malformed_block(body, ordinal, &what))?;
         }
-        entries.reverse();
-        Ok(entries)
+        let entries = items.into_iter().rev().map(|item| (item, ordinal));
+        Ok(entries.collect())
     }
 
     fn check(&mut self, item: &Item, ordinal: u32) {

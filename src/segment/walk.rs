@@ -128,27 +128,9 @@ impl SegmentWalk {
 
     /// Decodes one group into `self.group`, reversed so that the next entry is at its end.
     fn decode(&mut self, ordinal: u32, block: &Block, group: u32) -> Result<()> {
-        let mut keys = Vec::new();
-        let mut parts = Vec::new();
         block
-            .shape
-            .decode_group(&block.payload, group, &mut |key, sequence, kind, value| {
-                let start = keys.len();
-                keys.extend_from_slice(key);
-                parts.push((start..keys.len(), sequence, kind, value));
-            })
+            .decode(group, &mut self.group)
             .map_err(|what| self.malformed(ordinal, &what))?;
-        let keys = Slice::from(keys);
-        self.group.extend(
-            parts
-                .into_iter()
-                .map(|(key, sequence, kind, (start, end))| Item {
-                    key: keys.slice(key),
-                    sequence,
-                    kind,
-                    value: block.payload.slice(start..end),
-                }),
-        );
         if self.direction == Direction::Forward {
             self.group.reverse();
         }
