@@ -217,9 +217,11 @@ fn deleted_keys_do_not_count() {
     (0..60_000)
         .filter(|n| n % 3 != 0)
         .for_each(|n| db.delete(key(n)).unwrap());
-    check(&db, 20_000, 0.05, "two thirds deleted");
+    // Two estimates are subtracted: the relative error has a standard deviation of 2.2 %, measured
+    // over forty stores; five of them.
+    check(&db, 20_000, 0.11, "two thirds deleted");
     db.flush().unwrap();
-    check(&db, 20_000, 0.05, "two thirds deleted, flushed");
+    check(&db, 20_000, 0.11, "two thirds deleted, flushed");
     put(&db, 0..60_000);
     check(&db, 60_000, 0.03, "all put again");
     (0..60_000).for_each(|n| db.delete(key(n)).unwrap());
