@@ -13,6 +13,8 @@
 // Words that everything uses.
 mod error;
 
+mod arena;
+
 mod slice;
 
 mod key;

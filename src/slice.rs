@@ -6,6 +6,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::arena::Chunk;
+
 /// A read-only piece of bytes that is cheap to clone and keeps the memory it lies in alive.
 ///
 /// A value returned by a lookup is a `Slice` into its data block: nothing is copied, and the
@@ -14,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Slice {
     owner: Owner,
-    // Invariant: start <= end <= owner.bytes().len().
+    // Invariant: start <= end, within the bytes of the owner.
     start: usize,
     end: usize,
 }
@@ -24,16 +26,7 @@ enum Owner {
     Heap(Arc<[u8]>),
     Buffer(Arc<Vec<u8>>),
     Map(Arc<memmap2::Mmap>),
-}
-
-impl Owner {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Owner::Heap(bytes) => bytes,
-            Owner::Buffer(bytes) => bytes,
-            Owner::Map(map) => map,
-        }
-    }
+    Chunk(Arc<Chunk>),
 }
 
 impl Slice {
@@ -44,6 +37,15 @@ impl Slice {
             start: range.start,
             end: range.end,
         })
+    }
+
+    /// Bytes that were appended to a chunk.
+    pub(crate) fn from_chunk(chunk: Arc<Chunk>, range: Range<usize>) -> Slice {
+        Slice {
+            owner: Owner::Chunk(chunk),
+            start: range.start,
+            end: range.end,
+        }
     }
 
     /// A part of this slice that shares its memory.
@@ -75,7 +77,13 @@ impl Deref for Slice {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.owner.bytes()[self.start..self.end]
+        let range = self.start..self.end;
+        match &self.owner {
+            Owner::Heap(bytes) => &bytes[range],
+            Owner::Buffer(bytes) => &bytes[range],
+            Owner::Map(map) => &map[range],
+            Owner::Chunk(chunk) => chunk.read(range),
+        }
     }
 }
 

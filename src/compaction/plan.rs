@@ -272,7 +272,9 @@ fn down(
     }
     let target = below.map_or(Target::NewRun, |run| Target::Join(run.number));
     let segments = ids(upper.iter().copied());
-    let disjoint = upper
+    let mut sorted = upper.to_vec();
+    sorted.sort_by_key(|segment| &segment.first_key);
+    let disjoint = sorted
         .windows(2)
         .all(|pair| pair[0].last_key < pair[1].first_key);
     if lower.is_empty() && disjoint {

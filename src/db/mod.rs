@@ -152,7 +152,7 @@ impl Db {
         write::check_limits(key, value)?;
         let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
         batch::encode_put(key, value, &mut payload);
-        self.shared().commit(1, payload, durability)
+        self.shared().commit(1, &payload, durability)
     }
 
     /// Deletes a key, with the durability of the store's options. It is no error if the key is
@@ -175,7 +175,7 @@ impl Db {
         write::check_limits(key, &[])?;
         let mut payload = Vec::with_capacity(key.len() + 8);
         batch::encode_delete(key, &mut payload);
-        self.shared().commit(1, payload, durability)
+        self.shared().commit(1, &payload, durability)
     }
 
     /// Begins a batch of writes that are committed together.

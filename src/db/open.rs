@@ -410,7 +410,7 @@ impl Opener {
             let what = match batch::decode(payload, &mut |_| {}) {
                 Ok(decoded) if decoded == count => {
                     *batches += 1;
-                    let record = (first, payload.to_vec());
+                    let record = (first, payload);
                     return write::insert(table, hash_seed, record, None).map(drop);
                 }
                 Ok(decoded) => format!("{decoded} operations where {count} are stated"),

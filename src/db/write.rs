@@ -17,7 +17,6 @@ use crate::key::{Kind, MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
 use crate::manifest::JournalFloor;
 use crate::memtable::Memtable;
 use crate::options::Durability;
-use crate::slice::Slice;
 use crate::storage::SyncFile;
 
 use super::Db;
@@ -161,7 +160,7 @@ impl Batch {
         }
         self.db
             .shared()
-            .commit(self.count, self.payload, durability)
+            .commit(self.count, &self.payload, durability)
     }
 }
 
@@ -182,12 +181,7 @@ pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
 
 impl Shared {
     /// Writes the operations of an encoded batch.
-    pub(crate) fn commit(
-        &self,
-        count: u32,
-        payload: Vec<u8>,
-        durability: Durability,
-    ) -> Result<()> {
+    pub(crate) fn commit(&self, count: u32, payload: &[u8], durability: Durability) -> Result<()> {
         self.check_writable()?;
         if count > 0 {
             self.make_room(payload.len() as u64)?;
@@ -199,7 +193,7 @@ impl Shared {
         }
     }
 
-    fn write(&self, count: u32, payload: Vec<u8>, durability: Durability) -> Result<()> {
+    fn write(&self, count: u32, payload: &[u8], durability: Durability) -> Result<()> {
         let mut writing = lock(&self.writer);
         self.check_writable()?;
         self.begin_session(&mut writing)?;
@@ -214,7 +208,7 @@ impl Shared {
             return Err(Error::Closed);
         };
         let first = journal
-            .append(count, &payload, self.durable())
+            .append(count, payload, self.durable())
             .and_then(|first| match durability {
                 Durability::Buffered => Ok(first),
                 Durability::Process | Durability::Sync => journal.write_out().map(|()| first),
@@ -416,26 +410,21 @@ impl Shared {
 pub(crate) fn insert(
     table: &Memtable,
     hash_seed: u64,
-    (first, payload): (Sequence, Vec<u8>),
+    (first, payload): (Sequence, &[u8]),
     mut writes: Option<&mut Writes<'_>>,
 ) -> Result<u32> {
-    let payload = Slice::from(payload);
     let mut sequence = first;
     let mut each = |operation: Operation| {
-        let key = payload.slice(operation.key.0..operation.key.1);
-        let value = payload.slice(operation.value.0..operation.value.1);
+        let key = &payload[operation.key.0..operation.key.1];
+        let value = &payload[operation.value.0..operation.value.1];
         if operation.kind == Kind::Value
             && let Some(writes) = &mut writes
         {
-            writes.put(&key, sequence);
+            writes.put(key, sequence);
         }
-        table.insert(
-            hash_key(hash_seed, &key),
-            key,
-            sequence,
-            (operation.kind, value),
-        );
+        let hash = hash_key(hash_seed, key);
+        table.insert(hash, key, sequence, (operation.kind, value));
         sequence = sequence.after(1);
     };
-    batch::decode(&payload, &mut each).map_err(|malformed| Error::Invalid(malformed.to_string()))
+    batch::decode(payload, &mut each).map_err(|malformed| Error::Invalid(malformed.to_string()))
 }

@@ -21,7 +21,7 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 struct Table([AtomicU64; 3]);
 
 impl Table {
-    /// As the skip list does: what was linked in is seen as a whole.
+    /// As the tree does: an entry is seen as a whole, once the order of its node has it.
     fn insert(&self, sequence: u64) {
         self.0[sequence as usize].store(sequence, Ordering::Release);
     }

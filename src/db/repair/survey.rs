@@ -309,7 +309,7 @@ fn apply_to<'a>(
 ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
     |id, first, count, payload| {
         if batch::decode(payload, &mut |_| {}) == Ok(count) {
-            return write::insert(table, 0, (first, payload.to_vec()), None).map(drop);
+            return write::insert(table, 0, (first, payload), None).map(drop);
         }
         let path = source.path_of(&journal::file_name(id));
         let what = format!("record {first} does not hold {count} operations");

@@ -170,7 +170,7 @@ fn a_rebuilt_filter_is_one_of_its_run() {
                 .unwrap()
         };
         let db = open(FilterPolicy::Bloom { bits_per_key: 4.0 });
-        load(&db, 30_000);
+        load(&db, 50_000);
         db.close().unwrap();
         let db = open(FilterPolicy::Budget { bits_per_key: 10.0 });
         let rebuilt = db.rebuild_filters::<&str>(..).unwrap();

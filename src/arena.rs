@@ -1,0 +1,168 @@
+//! Memory that is filled from front to back while what was filled before is read.
+//!
+//! The memtable's entries lie in such chunks, and a value that a lookup returns is a slice of one:
+//! nothing is copied, the chunk lives as long as the slice.
+//!
+//! Invariants:
+//! 1. A chunk has one [`Filler`], which alone writes to it.
+//! 2. Bytes before `filled` are never written again, bytes from there on are never read.
+#![expect(
+    unsafe_code,
+    reason = "bytes are read beside the place where others are being written"
+)]
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Some memory of fixed size, of which a growing front part may be read.
+pub(crate) struct Chunk {
+    cells: Box<[UnsafeCell<u8>]>,
+    filled: AtomicUsize,
+}
+
+// SAFETY: threads share a chunk by invariant 2: what is read is no longer written.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    /// Bytes that were appended.
+    ///
+    /// # Panics
+    ///
+    /// If the range does not lie within what has been filled, as indexing does.
+    #[inline]
+    pub(crate) fn read(&self, range: Range<usize>) -> &[u8] {
+        assert!(
+            range.start <= range.end && range.end <= self.filled.load(Ordering::Acquire),
+            "bytes of a chunk are read once they are written"
+        );
+        let cells = &self.cells[range.clone()];
+        // SAFETY: the range lies within the cells, as `filled` does, and is initialised, as all
+        // cells are. By invariant 2 nobody writes to it while the slice lives.
+        unsafe { std::slice::from_raw_parts(cells.as_ptr().cast(), range.len()) }
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk")
+            .field("bytes", &self.cells.len())
+            .field("filled", &self.filled)
+            .finish()
+    }
+}
+
+/// The right to append to a chunk.
+#[derive(Debug)]
+pub(crate) struct Filler {
+    chunk: Arc<Chunk>,
+}
+
+impl Filler {
+    /// A new chunk of so many bytes.
+    pub(crate) fn new(bytes: usize) -> Filler {
+        let chunk = Chunk {
+            cells: (0..bytes).map(|_| UnsafeCell::new(0)).collect(),
+            filled: AtomicUsize::new(0),
+        };
+        Filler {
+            chunk: Arc::new(chunk),
+        }
+    }
+
+    pub(crate) fn chunk(&self) -> &Arc<Chunk> {
+        &self.chunk
+    }
+
+    /// Bytes that can still be appended.
+    pub(crate) fn room(&self) -> usize {
+        self.chunk.cells.len() - self.chunk.filled.load(Ordering::Relaxed)
+    }
+
+    /// Appends the parts one after the other; returns where the first begins, or `None` when
+    /// there is too little room for all.
+    #[inline]
+    pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Option<usize> {
+        let total = parts.iter().map(|part| part.len()).sum::<usize>();
+        let start = self.chunk.filled.load(Ordering::Relaxed);
+        if total > self.room() {
+            return None;
+        }
+        let mut at = start;
+        for part in parts {
+            let cells = &self.chunk.cells[at..at + part.len()];
+            let target = cells.as_ptr().cast::<u8>().cast_mut();
+            // SAFETY: the cells are as many as the part has bytes and may be written through a
+            // shared reference. Only this filler writes (it is borrowed mutably, and there is no
+            // other), nobody reads beyond `filled`, and the part cannot be among these cells.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), target, part.len()) };
+            at += part.len();
+        }
+        self.chunk.filled.store(at, Ordering::Release);
+        Some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_holds_what_a_vector_holds() {
+        let mut filler = Filler::new(1000);
+        let mut twin = Vec::new();
+        let mut step = 0_u8;
+        loop {
+            step += 1;
+            let (left, right) = (vec![step; usize::from(step) % 13], [step; 3]);
+            let before = twin.len();
+            match filler.append(&[&left, &right]) {
+                Some(start) => assert_eq!(start, before),
+                None => break,
+            }
+            twin.extend(left);
+            twin.extend(right);
+            assert_eq!(filler.chunk().read(0..twin.len()), twin);
+            assert_eq!(filler.chunk().read(before..twin.len()), &twin[before..]);
+        }
+        assert_eq!(filler.room(), 1000 - twin.len());
+        assert!(filler.append(&[&vec![1; filler.room()]]).is_some());
+        assert_eq!((filler.room(), filler.append(&[&[]])), (0, Some(1000)));
+        assert_eq!(filler.chunk().read(1000..1000), []);
+        assert_eq!(filler.append(&[&[1]]), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "once they are written")]
+    fn nothing_is_read_before_it_is_written() {
+        let mut filler = Filler::new(100);
+        filler.append(&[b"abc"]);
+        filler.chunk().read(1..4);
+    }
+
+    #[test]
+    fn readers_beside_the_writer_see_whole_parts() {
+        let mut filler = Filler::new(1 << 16);
+        let chunk = Arc::clone(filler.chunk());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while seen < 1 << 16 {
+                        seen = chunk.filled.load(Ordering::Acquire);
+                        let bytes = chunk.read(0..seen);
+                        assert!(bytes.chunks_exact(16).all(|part| part[0] == part[15]));
+                        assert_eq!(seen % 16, 0);
+                    }
+                });
+            }
+            for n in 0..=u8::MAX {
+                for _ in 0..16 {
+                    filler.append(&[&[n; 7], &[n; 9]]).unwrap();
+                }
+            }
+        });
+    }
+}

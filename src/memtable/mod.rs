@@ -1,0 +1,279 @@
+//! Sorted writes that are not yet in a segment.
+//!
+//! A B+ tree that is read while it is written, behind a Bloom filter of its own: a lookup of a key
+//! that is not here touches one cache line. Keys and values are copied once, to where they stay;
+//! entries are never removed, the whole table is dropped when no reader holds it any more.
+//!
+//! From the bottom up: `entries` (where keys and values lie), `node` (fifteen sorted slots),
+//! `pool` (where nodes lie), `tree`, `walk` (the cursor).
+//!
+//! Invariants:
+//! 1. One writer at a time: whoever inserts holds the lock of the inserter.
+//! 2. A hash is in the filter before its entry is in the tree.
+
+mod entries;
+mod node;
+mod pool;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds as _};
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::cursor::Direction;
+use crate::filter::{KeyHash, MemoryBloom};
+use crate::key::{Kind, Sequence};
+use crate::sketch::{AtomicSketch, Sketch};
+use crate::slice::Slice;
+
+use entries::{EntryRef, HEADER_BYTES};
+use tree::{Inserter, Target, Tree};
+
+pub(crate) use walk::Walk;
+
+/// Memory of an entry beside its key and value: its header, and its part of the nodes, those
+/// included that were replaced by others. Measured for keys in random order; less in ascending.
+const ENTRY_OVERHEAD_BYTES: u64 = 77;
+
+/// The filter's memory for each entry that the table can hold, in bits.
+const FILTER_BITS_PER_KEY: f64 = 12.0;
+
+/// Entries up to which those of a range are counted one by one: well under a millisecond.
+const COUNTED_MAX: usize = 8192;
+
+/// Of so many keys, chosen by hash, one is in the sample.
+const SAMPLED_OF: u64 = 64;
+
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    tree: Tree,
+    inserter: Mutex<Inserter>,
+    filter: MemoryBloom,
+    /// Bytes of entries and nodes.
+    bytes: AtomicU64,
+    count: AtomicU64,
+    /// Distinct keys, and those of them whose newest entry is a tombstone.
+    keys: AtomicU64,
+    deleted_keys: AtomicU64,
+    /// Keys that were ever given a value here, and keys that were ever deleted.
+    values: AtomicSketch,
+    deletions: AtomicSketch,
+    /// One of [`SAMPLED_OF`] keys, and whether its newest entry is a value: how keys lie.
+    sample: Mutex<BTreeMap<Slice, bool>>,
+    /// Least sequence of any entry.
+    sequence_min: AtomicU64,
+}
+
+impl Memtable {
+    /// A table that is meant to be sealed at `capacity_bytes`.
+    pub(crate) fn new(capacity_bytes: u64) -> Memtable {
+        // Entries of a quarter of the size of the overhead are about the smallest that occur in
+        // numbers.
+        let expected = capacity_bytes / (ENTRY_OVERHEAD_BYTES + ENTRY_OVERHEAD_BYTES / 4);
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX).max(64);
+        Memtable {
+            tree: Tree::new(),
+            inserter: Mutex::default(),
+            filter: MemoryBloom::new(expected, FILTER_BITS_PER_KEY),
+            bytes: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            deleted_keys: AtomicU64::new(0),
+            values: AtomicSketch::default(),
+            deletions: AtomicSketch::default(),
+            sample: Mutex::default(),
+            sequence_min: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Adds an entry.
+    pub(crate) fn insert(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        sequence: Sequence,
+        (kind, value): (Kind, &[u8]),
+    ) {
+        let mut inserter = lock(&self.inserter);
+        let least = self.sequence_min.load(Memory::Relaxed).min(sequence.0);
+        self.sequence_min.store(least, Memory::Relaxed);
+        self.filter.insert(hash);
+        let nodes_before = inserter.node_bytes();
+        let target = Target { key, sequence };
+        let next = self.tree.insert(&mut inserter, target, (kind, value));
+        self.count_key(hash, key, kind, next);
+        let entry_bytes = (HEADER_BYTES + key.len() + value.len()) as u64;
+        let bytes = entry_bytes + inserter.node_bytes() - nodes_before;
+        add(&self.bytes, bytes);
+        add(&self.count, 1);
+    }
+
+    /// Counts the key of a new entry, which is the newest of its key: the version before, if there
+    /// is one, stands right behind.
+    fn count_key(&self, hash: KeyHash, key: &[u8], kind: Kind, next: Option<EntryRef>) {
+        let is_deletion = kind == Kind::Tombstone;
+        if is_deletion {
+            self.deletions.insert(hash);
+        } else {
+            self.values.insert(hash);
+        }
+        if hash.0.is_multiple_of(SAMPLED_OF) {
+            let mut sample = lock(&self.sample);
+            match sample.get_mut(key) {
+                Some(is_value) => *is_value = !is_deletion,
+                None => drop(sample.insert(Slice::from(key), !is_deletion)),
+            }
+        }
+        let before = next.map(|next| self.tree.entry(next));
+        let was_deleted = match before.filter(|before| before.key() == key) {
+            Some(before) => before.kind == Kind::Tombstone,
+            None => {
+                add(&self.keys, 1);
+                false
+            }
+        };
+        if is_deletion && !was_deleted {
+            add(&self.deleted_keys, 1);
+        } else if was_deleted && !is_deletion {
+            self.deleted_keys.fetch_sub(1, Memory::Relaxed);
+        }
+    }
+
+    /// The newest entry of `key` that is at most `sequence`.
+    pub(crate) fn get(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        sequence: Sequence,
+    ) -> Option<(Kind, Slice)> {
+        if !self.filter.may_contain(hash) {
+            return None;
+        }
+        let found = self.tree.find(Target { key, sequence })?;
+        let entry = self.tree.entry(found.next()?);
+        (entry.key() == key).then(|| (entry.kind, entry.value_slice()))
+    }
+
+    /// Bytes charged to the table.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Memory::Relaxed)
+    }
+
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.count.load(Memory::Relaxed)
+    }
+
+    /// Distinct keys.
+    pub(crate) fn key_count(&self) -> u64 {
+        self.keys.load(Memory::Relaxed)
+    }
+
+    /// Keys whose newest entry is a value.
+    pub(crate) fn value_count(&self) -> u64 {
+        let deleted = self.deleted_keys.load(Memory::Relaxed);
+        self.key_count().saturating_sub(deleted)
+    }
+
+    /// Sketches of the keys that were ever given a value here, and of those ever deleted.
+    pub(crate) fn sketches(&self) -> (Sketch, Sketch) {
+        (self.values.load(), self.deletions.load())
+    }
+
+    /// The first and the last key.
+    pub(crate) fn key_range(&self) -> Option<(Slice, Slice)> {
+        let key = |entry| self.tree.entry(entry).key_slice();
+        let first = self.tree.find(walk::FIRST)?.next()?;
+        let last = self.tree.find_before(None)?.before().next()?;
+        Some((key(first), key(last)))
+    }
+
+    /// Keys within the bounds, and those of them whose newest entry is a value.
+    ///
+    /// Exact up to [`COUNTED_MAX`] entries, and when all are within. Of more it is told by the
+    /// sample what part of the keys they are: with `n` keys in the range, the error has a
+    /// standard deviation of at most `8 / sqrt(n)` of them: 9 % for 8,000, 3 % for 80,000.
+    pub(crate) fn counts_in(&self, bounds: &(Bound<Slice>, Bound<Slice>)) -> (f64, f64) {
+        let (keys, values) = (self.key_count() as f64, self.value_count() as f64);
+        match self.key_range() {
+            None => return (0.0, 0.0),
+            Some((first, last)) if bounds.contains(&first) && bounds.contains(&last) => {
+                return (keys, values);
+            }
+            Some(_) => {}
+        }
+        if let Some((keys, values)) = self.walked_in(bounds) {
+            return (keys as f64, values as f64);
+        }
+        let (mut sampled, mut within, mut values_within) = (0_u32, 0_u32, 0_u32);
+        for (key, &is_value) in &*lock(&self.sample) {
+            sampled += 1;
+            if bounds.contains(key) {
+                within += 1;
+                values_within += u32::from(is_value);
+            }
+        }
+        let part = |within: u32| keys * f64::from(within) / f64::from(sampled.max(1));
+        (part(within), part(values_within))
+    }
+
+    /// [`Memtable::counts_in`] entry by entry; `None` when there are too many.
+    fn walked_in(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> Option<(u64, u64)> {
+        let (mut keys, mut values, mut last) = (0, 0, None);
+        let mut target = walk::first_from(lower.as_ref().map(|key| &**key));
+        let mut count = 0;
+        while let Some(found) = self.tree.find(target) {
+            let (rest, next) = found.rest();
+            for entry in rest.map(|entry| self.tree.entry(entry)) {
+                let key = entry.key();
+                let beyond = match upper {
+                    Bound::Unbounded => false,
+                    Bound::Included(upper) => *key > **upper,
+                    Bound::Excluded(upper) => *key >= **upper,
+                };
+                if beyond {
+                    return Some((keys, values));
+                }
+                count += 1;
+                if count > COUNTED_MAX {
+                    return None;
+                }
+                if last != Some(key) {
+                    keys += 1;
+                    values += u64::from(entry.kind == Kind::Value);
+                    last = Some(key);
+                }
+            }
+            let Some(next) = next else { break };
+            target = walk::at(self.tree.entry(next));
+        }
+        Some((keys, values))
+    }
+
+    /// At most the sequence of every entry.
+    pub(crate) fn sequence_min(&self) -> Sequence {
+        Sequence(self.sequence_min.load(Memory::Relaxed))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entry_count() == 0
+    }
+
+    /// Walks the entries from a bound on: see [`Walk`].
+    pub(crate) fn walk(self: &Arc<Self>, direction: Direction, from: Bound<Slice>) -> Walk {
+        Walk::new(Arc::clone(self), direction, from)
+    }
+}
+
+/// Only the holder of the inserter's lock adds.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Memory::Relaxed) + n, Memory::Relaxed);
+}
+
+/// A lock that survives a panic of another holder: what it guards is whole after every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

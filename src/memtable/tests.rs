@@ -1,0 +1,293 @@
+//! What the store asks of a memtable, and the tree against sorted lists.
+
+use super::*;
+use crate::cursor::Cursor as _;
+use crate::filter::hash_key;
+
+fn table(entries: &[(&str, u64, &str)]) -> Arc<Memtable> {
+    let table = Memtable::new(1 << 16);
+    for (key, sequence, value) in entries {
+        let hash = hash_key(1, key.as_bytes());
+        let value = (Kind::Value, value.as_bytes());
+        table.insert(hash, key.as_bytes(), Sequence(*sequence), value);
+    }
+    Arc::new(table)
+}
+
+fn get(table: &Memtable, key: &str, sequence: u64) -> Option<Slice> {
+    let hash = hash_key(1, key.as_bytes());
+    table
+        .get(hash, key.as_bytes(), Sequence(sequence))
+        .map(|(_, value)| value)
+}
+
+fn walk(table: &Arc<Memtable>, direction: Direction, from: Bound<&str>) -> Vec<String> {
+    let mut walk = table.walk(direction, from.map(Slice::from));
+    std::iter::from_fn(|| walk.next().unwrap())
+        .map(|item| format!("{}{}", item.key.escape_ascii(), item.sequence))
+        .collect()
+}
+
+#[test]
+fn the_newest_visible_entry_is_found() {
+    let table = table(&[
+        ("a", 1, "one"),
+        ("b", 2, "two"),
+        ("a", 5, "five"),
+        ("", 6, "empty"),
+    ]);
+    assert_eq!(get(&table, "a", 4).unwrap(), "one");
+    assert_eq!(get(&table, "a", 5).unwrap(), "five");
+    assert_eq!(get(&table, "a", 0), None);
+    assert_eq!(get(&table, "", 9).unwrap(), "empty");
+    assert_eq!(get(&table, "c", 9), None);
+    assert!(table.bytes() > 4 * ENTRY_OVERHEAD_BYTES);
+}
+
+#[test]
+fn keys_are_counted_by_their_newest_entry() {
+    let table = Memtable::new(1 << 16);
+    let add = |key: &'static str, sequence, kind| {
+        let hash = hash_key(1, key.as_bytes());
+        table.insert(hash, key.as_bytes(), Sequence(sequence), (kind, b""));
+        (table.key_count(), table.value_count())
+    };
+    assert_eq!(add("b", 1, Kind::Value), (1, 1));
+    assert_eq!(add("a", 2, Kind::Tombstone), (2, 1));
+    assert_eq!(add("b", 3, Kind::Tombstone), (2, 0));
+    assert_eq!(add("b", 4, Kind::Tombstone), (2, 0));
+    assert_eq!(add("bb", 5, Kind::Value), (3, 1));
+    assert_eq!(add("a", 6, Kind::Value), (3, 2));
+    let bound = |key: &'static str| Slice::from(key);
+    let counts = |lower, upper| {
+        let (keys, values) = table.counts_in(&(lower, upper));
+        (keys as u64, values as u64)
+    };
+    use Bound::{Excluded, Included, Unbounded};
+    assert_eq!(counts(Unbounded, Unbounded), (3, 2));
+    assert_eq!(counts(Included(bound("b")), Unbounded), (2, 1));
+    assert_eq!(counts(Excluded(bound("b")), Unbounded), (1, 1));
+    assert_eq!(counts(Unbounded, Included(bound("b"))), (2, 1));
+    assert_eq!(counts(Unbounded, Excluded(bound("b"))), (1, 1));
+    assert_eq!(counts(Included(bound("c")), Excluded(bound("a"))), (0, 0));
+    assert_eq!(table.key_range(), Some((bound("a"), bound("bb"))));
+}
+
+/// More than are counted one by one: four deviations, for keys that lie unevenly.
+#[test]
+fn many_keys_of_a_range_are_counted_by_a_sample() {
+    let table = Memtable::new(1 << 24);
+    let keys = 60_000_u64;
+    for n in 0..keys {
+        let name = format!("{:010}", n * n);
+        let kind = if n % 3 == 0 {
+            Kind::Tombstone
+        } else {
+            Kind::Value
+        };
+        let hash = hash_key(1, name.as_bytes());
+        table.insert(hash, name.as_bytes(), Sequence(n + 1), (kind, b""));
+    }
+    for (from, to) in [
+        (0, 20_000),
+        (10_000, 50_000),
+        (100, 59_999),
+        (59_000, 60_000),
+    ] {
+        let key = |n: u64| Slice::from(format!("{:010}", n * n).into_bytes());
+        let (found, values) =
+            table.counts_in(&(Bound::Included(key(from)), Bound::Excluded(key(to))));
+        let exact = (to - from) as f64;
+        let bound = 4.0 * 8.0 * exact.sqrt();
+        let name = format!("{from} to {to}: {found} and {values}");
+        assert!((found - exact).abs() < bound, "{name}");
+        assert!((values - exact * 2.0 / 3.0).abs() < bound, "{name}");
+    }
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    assert_eq!(table.counts_in(&all), (60_000.0, 40_000.0));
+}
+
+#[test]
+fn walks_both_ways_from_every_bound() {
+    let table = table(&[("a", 1, ""), ("b", 2, ""), ("b", 3, ""), ("c", 4, "")]);
+    let forward = |from| walk(&table, Direction::Forward, from);
+    let backward = |from| walk(&table, Direction::Backward, from);
+    assert_eq!(forward(Bound::Unbounded), ["a1", "b3", "b2", "c4"]);
+    assert_eq!(forward(Bound::Included("b")), ["b3", "b2", "c4"]);
+    assert_eq!(forward(Bound::Excluded("b")), ["c4"]);
+    assert_eq!(backward(Bound::Unbounded), ["c4", "b2", "b3", "a1"]);
+    assert_eq!(backward(Bound::Included("b")), ["b2", "b3", "a1"]);
+    assert_eq!(backward(Bound::Excluded("b")), ["a1"]);
+}
+
+#[test]
+fn chunks_join_without_a_seam() {
+    let names: Vec<String> = (0..1000).map(|n| format!("{n:04}")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (name.as_str(), 7, "")).collect();
+    let table = table(&entries);
+    let mut expected: Vec<String> = names.iter().map(|name| format!("{name}7")).collect();
+    assert_eq!(walk(&table, Direction::Forward, Bound::Unbounded), expected);
+    expected.reverse();
+    assert_eq!(
+        walk(&table, Direction::Backward, Bound::Unbounded),
+        expected
+    );
+}
+
+/// Numbers in no order.
+fn scrambled(n: u64) -> u64 {
+    let x = (n ^ (n >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 7
+}
+
+/// Keys that share prefixes of many lengths, that end where others go on, and that hold zeros.
+fn odd_key(n: u64) -> Vec<u8> {
+    let x = scrambled(n);
+    match x % 5 {
+        0 => vec![0; (x / 5 % 20) as usize],
+        1 => format!("user{:012}", x / 5 % 3000).into_bytes(),
+        2 => format!("user{:012}", x / 5 % 3000).into_bytes()[..(x / 7 % 16) as usize].to_vec(),
+        3 => [vec![b'a'; (x / 5 % 40) as usize], vec![0, (x / 200) as u8]].concat(),
+        _ => x.to_le_bytes()[..(x / 5 % 9) as usize].to_vec(),
+    }
+}
+
+/// The table and the sorted list agree on everything: lookups, walks from everywhere, counts.
+fn compare_with_list(keys: impl Iterator<Item = Vec<u8>>) -> Arc<Memtable> {
+    let table = Arc::new(Memtable::new(1 << 16));
+    let mut list: Vec<(Vec<u8>, std::cmp::Reverse<u64>)> = Vec::new();
+    for (n, key) in (1_u64..).zip(keys) {
+        let kind = if n % 7 == 0 {
+            Kind::Tombstone
+        } else {
+            Kind::Value
+        };
+        let value = (kind, &n.to_le_bytes()[..]);
+        table.insert(hash_key(1, &key), &key, Sequence(n), value);
+        list.push((key, std::cmp::Reverse(n)));
+    }
+    list.sort();
+    let all = |direction, from: Bound<Slice>| {
+        let mut walk = table.walk(direction, from);
+        std::iter::from_fn(move || walk.next().unwrap())
+            .map(|item| {
+                assert_eq!(item.value, item.sequence.0.to_le_bytes());
+                (item.key.to_vec(), std::cmp::Reverse(item.sequence.0))
+            })
+            .collect::<Vec<_>>()
+    };
+    assert!(all(Direction::Forward, Bound::Unbounded) == list);
+    let mut backward = list.clone();
+    backward.reverse();
+    assert!(all(Direction::Backward, Bound::Unbounded) == backward);
+    for n in 0..200 {
+        let key = odd_key(scrambled(n) % 6000);
+        let sequence = scrambled(n) % (list.len() as u64 + 2);
+        let found = table.get(hash_key(1, &key), &key, Sequence(sequence));
+        let expected = list.iter().find(|(k, s)| *k == key && s.0 <= sequence);
+        assert_eq!(
+            found.map(|(_, value)| value.to_vec()),
+            expected.map(|(_, s)| s.0.to_le_bytes().to_vec())
+        );
+        let slice = Slice::from(key.as_slice());
+        let after = all(Direction::Forward, Bound::Excluded(slice.clone()));
+        assert!(after == list[list.partition_point(|(k, _)| *k <= key)..]);
+        let mut before = all(Direction::Backward, Bound::Included(slice));
+        before.reverse();
+        assert!(before == list[..list.partition_point(|(k, _)| *k <= key)]);
+    }
+    list.dedup_by(|one, other| one.0 == other.0);
+    assert_eq!(table.key_count(), list.len() as u64);
+    let values = list.iter().filter(|(_, s)| s.0 % 7 != 0).count();
+    assert_eq!(table.value_count(), values as u64);
+    table
+}
+
+#[test]
+fn a_tree_is_a_sorted_list() {
+    for count in [0, 1, 14, 15, 16, 17, 31, 200, 3000] {
+        compare_with_list((0..count).map(odd_key));
+    }
+}
+
+#[test]
+fn ascending_keys_fill_their_leaves() {
+    let key = |n: u64| format!("key{n:08}").into_bytes();
+    let ascending = compare_with_list((0..6000).map(key));
+    let descending = compare_with_list((0..6000).rev().map(key));
+    let mixed = compare_with_list((0..6000).map(|n| key(n * 3331 % 6000)));
+    let nodes = |table: &Memtable| lock(&table.inserter).node_bytes() / 6000;
+    // A slot takes 17 bytes in a full leaf. In other orders leaves are not full, and others were
+    // replaced by them.
+    assert_eq!(
+        [nodes(&ascending), nodes(&descending), nodes(&mixed)],
+        [18, 84, 71]
+    );
+}
+
+/// The overhead that [`Memtable::new`] counts with.
+#[test]
+fn the_overhead_is_what_was_measured() {
+    let table = Memtable::new(32 << 20);
+    for n in 0..150_000 {
+        let key = scrambled(n).to_le_bytes();
+        table.insert(
+            KeyHash(scrambled(n)),
+            &key,
+            Sequence(n + 1),
+            (Kind::Value, &[0; 20]),
+        );
+    }
+    let overhead = table.bytes() / 150_000 - 28;
+    assert!(overhead.abs_diff(ENTRY_OVERHEAD_BYTES) <= 2, "{overhead}");
+}
+
+#[test]
+fn readers_beside_the_writer_miss_nothing() {
+    let table = Arc::new(Memtable::new(1 << 20));
+    let count = 60_000_u64;
+    let visible = AtomicU64::new(0);
+    let key = |n: u64| format!("k{:05}", scrambled(n) % 20_000).into_bytes();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 1..=count {
+                let (key, value) = (key(n), n.to_le_bytes());
+                let value = (Kind::Value, &value[..]);
+                table.insert(hash_key(1, &key), &key, Sequence(n), value);
+                visible.store(n, Memory::Release);
+            }
+        });
+        scope.spawn(|| {
+            let mut round = 0;
+            while visible.load(Memory::Acquire) < count {
+                round += 1;
+                let seen = visible.load(Memory::Acquire);
+                for n in seen.saturating_sub(30).max(1)..=seen {
+                    let key = key(n);
+                    let (_, value) = table.get(hash_key(1, &key), &key, Sequence(seen)).unwrap();
+                    let newest = u64::from_le_bytes(value[..].try_into().unwrap());
+                    assert!((n..=seen).contains(&newest), "{n} of {seen}: {newest}");
+                }
+                if round % 64 == 0 {
+                    for direction in [Direction::Forward, Direction::Backward] {
+                        all_are_seen(&table, direction, seen);
+                    }
+                }
+            }
+        });
+    });
+}
+
+/// A walk that began when `seen` was visible meets all of these, in order.
+fn all_are_seen(table: &Arc<Memtable>, direction: Direction, seen: u64) {
+    let mut walk = table.walk(direction, Bound::Unbounded);
+    let (mut met, mut last) = (0, None::<crate::cursor::Item>);
+    while let Some(item) = walk.next().unwrap() {
+        met += u64::from(item.sequence.0 <= seen);
+        if let Some(last) = &last {
+            assert!(direction.compare(last, &item).is_lt());
+        }
+        last = Some(item);
+    }
+    assert_eq!(met, seen);
+}

@@ -1,0 +1,147 @@
+//! A cursor over a table.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::cursor::{Cursor, Direction, Item};
+use crate::error::Result;
+use crate::key::Sequence;
+use crate::slice::Slice;
+
+use super::Memtable;
+use super::entries::{Entry, EntryRef};
+use super::tree::Target;
+
+/// Before everything: newer entries of a key come first.
+pub(super) const FIRST: Target<'static> = before(b"");
+
+/// Before the newest entry of a key.
+const fn before(key: &[u8]) -> Target<'_> {
+    Target {
+        key,
+        sequence: Sequence(u64::MAX),
+    }
+}
+
+/// Behind the oldest entry of a key: the first sequence is 1.
+const fn behind(key: &[u8]) -> Target<'_> {
+    Target {
+        key,
+        sequence: Sequence(0),
+    }
+}
+
+/// Where entries within a lower bound begin.
+pub(super) fn first_from(lower: Bound<&[u8]>) -> Target<'_> {
+    match lower {
+        Bound::Unbounded => FIRST,
+        Bound::Included(key) => before(key),
+        Bound::Excluded(key) => behind(key),
+    }
+}
+
+/// Before this entry.
+pub(super) fn at(entry: Entry<'_>) -> Target<'_> {
+    Target {
+        key: entry.key(),
+        sequence: entry.sequence,
+    }
+}
+
+/// A cursor over a table that owns what it needs. Entries that are added behind its back may or
+/// may not appear; the reader's sequence hides them.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    table: Arc<Memtable>,
+    direction: Direction,
+    next: Position,
+    /// Copied out of a leaf, last one first.
+    items: Vec<Item>,
+}
+
+#[derive(Debug)]
+enum Position {
+    Start(Bound<Slice>),
+    /// Forwards with this entry, backwards with the one before it.
+    At(EntryRef),
+    End,
+}
+
+impl Walk {
+    pub(super) fn new(table: Arc<Memtable>, direction: Direction, from: Bound<Slice>) -> Walk {
+        Walk {
+            table,
+            direction,
+            next: Position::Start(from),
+            items: Vec::new(),
+        }
+    }
+
+    /// Copies what one leaf has to give.
+    fn refill(&mut self) {
+        let next = std::mem::replace(&mut self.next, Position::End);
+        match self.direction {
+            Direction::Forward => self.refill_forward(&next),
+            Direction::Backward => self.refill_backward(&next),
+        }
+        self.items.reverse();
+    }
+
+    fn refill_forward(&mut self, next: &Position) {
+        let tree = &self.table.tree;
+        let mut target = match next {
+            Position::Start(from) => first_from(from.as_ref().map(|key| &**key)),
+            Position::At(entry) => at(tree.entry(*entry)),
+            Position::End => return,
+        };
+        // The leaf in which a key would be may end before it.
+        while self.items.is_empty()
+            && let Some(found) = tree.find(target)
+        {
+            let (rest, after) = found.rest();
+            self.items.extend(rest.map(|entry| item(tree.entry(entry))));
+            let Some(after) = after else {
+                self.next = Position::End;
+                return;
+            };
+            self.next = Position::At(after);
+            target = at(tree.entry(after));
+        }
+    }
+
+    fn refill_backward(&mut self, next: &Position) {
+        let tree = &self.table.tree;
+        let target = match next {
+            Position::Start(Bound::Unbounded) => None,
+            Position::Start(Bound::Included(key)) => Some(behind(key)),
+            Position::Start(Bound::Excluded(key)) => Some(before(key)),
+            Position::At(entry) => Some(at(tree.entry(*entry))),
+            Position::End => return,
+        };
+        let Some(found) = tree.find_before(target) else {
+            return;
+        };
+        for entry in found.before() {
+            self.items.push(item(tree.entry(entry)));
+            self.next = Position::At(entry);
+        }
+    }
+}
+
+fn item(entry: Entry<'_>) -> Item {
+    Item {
+        key: entry.key_slice(),
+        sequence: entry.sequence,
+        kind: entry.kind,
+        value: entry.value_slice(),
+    }
+}
+
+impl Cursor for Walk {
+    fn next(&mut self) -> Result<Option<Item>> {
+        if self.items.is_empty() {
+            self.refill();
+        }
+        Ok(self.items.pop())
+    }
+}
