@@ -2,9 +2,12 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
-use crate::cursor::{Cursor, Direction, Item};
+use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
+use crate::format::block::Entry;
+use crate::slice::Slice;
 
 /// Several cursors of one direction as one. No two of them hold the same key and sequence.
 #[derive(Debug)]
@@ -14,17 +17,17 @@ pub(crate) struct Merge {
     direction: Direction,
 }
 
-/// A cursor and the entry it stands at. The heap's greatest is what comes first.
+/// A cursor that stands at an entry. The heap's greatest is what comes first.
 #[derive(Debug)]
 struct Head {
-    item: Item,
     cursor: Box<dyn Cursor>,
     direction: Direction,
 }
 
 impl Ord for Head {
     fn cmp(&self, other: &Head) -> Ordering {
-        self.direction.compare(&other.item, &self.item)
+        let (one, other) = (self.cursor.entry(), other.cursor.entry());
+        self.direction.compare(&other, &one)
     }
 }
 
@@ -50,42 +53,77 @@ impl Merge {
             direction,
         }
     }
-}
 
-impl Cursor for Merge {
-    fn next(&mut self) -> Result<Option<Item>> {
-        // Sources are first read at the first call, so that making an iterator costs no read.
+    /// Sources are first read at the first call of `advance`: making an iterator costs no read.
+    fn start(&mut self) -> Result<()> {
         for mut cursor in std::mem::take(&mut self.waiting) {
-            if let Some(item) = cursor.next()? {
+            if cursor.advance()? {
                 self.heap.push(Head {
-                    item,
                     cursor,
                     direction: self.direction,
                 });
             }
         }
-        let Some(mut head) = self.heap.peek_mut() else {
-            return Ok(None);
-        };
-        match head.cursor.next()? {
-            Some(next) => Ok(Some(std::mem::replace(&mut head.item, next))),
-            None => Ok(Some(std::collections::binary_heap::PeekMut::pop(head).item)),
+        Ok(())
+    }
+}
+
+impl Cursor for Merge {
+    fn advance(&mut self) -> Result<bool> {
+        if !self.waiting.is_empty() {
+            self.start()?;
+        } else if let Some(mut head) = self.heap.peek_mut()
+            && !head.cursor.advance()?
+        {
+            PeekMut::pop(head);
         }
+        Ok(!self.heap.is_empty())
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        let head = self.heap.peek();
+        head.map_or(NO_ENTRY, |head| head.cursor.entry())
+    }
+
+    fn key(&self) -> Slice {
+        let head = self.heap.peek();
+        head.map_or_else(Slice::default, |head| head.cursor.key())
+    }
+
+    fn value(&self) -> Slice {
+        let head = self.heap.peek();
+        head.map_or_else(Slice::default, |head| head.cursor.value())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cursor::Item;
     use crate::key::{Kind, Sequence};
-    use crate::slice::Slice;
 
     #[derive(Debug)]
-    struct Fixed(std::vec::IntoIter<Item>);
+    struct Fixed {
+        rest: std::vec::IntoIter<Item>,
+        current: Option<Item>,
+    }
 
     impl Cursor for Fixed {
-        fn next(&mut self) -> Result<Option<Item>> {
-            Ok(self.0.next())
+        fn advance(&mut self) -> Result<bool> {
+            self.current = self.rest.next();
+            Ok(self.current.is_some())
+        }
+
+        fn entry(&self) -> Entry<'_> {
+            self.current.as_ref().map_or(NO_ENTRY, Item::entry)
+        }
+
+        fn key(&self) -> Slice {
+            Slice::from(self.entry().key)
+        }
+
+        fn value(&self) -> Slice {
+            Slice::from(self.entry().value)
         }
     }
 
@@ -99,7 +137,10 @@ mod tests {
                 value: Slice::default(),
             })
             .collect();
-        Box::new(Fixed(items.into_iter()))
+        Box::new(Fixed {
+            rest: items.into_iter(),
+            current: None,
+        })
     }
 
     fn drain(mut merge: Merge) -> String {
@@ -124,5 +165,19 @@ mod tests {
             drain(Merge::new(cursors, Direction::Backward)),
             "c9 b2 a1 a5 "
         );
+    }
+
+    #[test]
+    fn nothing_is_shown_before_the_first_entry_and_behind_the_last() {
+        let mut merge = Merge::new(vec![fixed(&[("a", 1)])], Direction::Forward);
+        let shown = |merge: &Merge| (merge.entry() == NO_ENTRY, merge.key(), merge.value());
+        let nothing = (true, Slice::default(), Slice::default());
+        assert_eq!(shown(&merge), nothing);
+        assert!(merge.advance().unwrap());
+        assert_eq!(merge.key(), "a");
+        for _ in 0..2 {
+            assert!(!merge.advance().unwrap());
+            assert_eq!(shown(&merge), nothing);
+        }
     }
 }

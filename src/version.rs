@@ -8,8 +8,9 @@
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
-use crate::cursor::{Cursor, Direction, Item};
+use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
+use crate::format::block::Entry;
 use crate::segment::{Caches, Reading, Segment, SegmentWalk};
 use crate::sketch::Set;
 use crate::slice::Slice;
@@ -209,12 +210,12 @@ impl RunWalk {
 }
 
 impl Cursor for RunWalk {
-    fn next(&mut self) -> Result<Option<Item>> {
+    fn advance(&mut self) -> Result<bool> {
         loop {
             if let Some(walk) = &mut self.current
-                && let Some(item) = walk.next()?
+                && walk.advance()?
             {
-                return Ok(Some(item));
+                return Ok(true);
             }
             let ordinal = match self.direction {
                 Direction::Forward => self.rest.next(),
@@ -222,7 +223,7 @@ impl Cursor for RunWalk {
             };
             let Some(ordinal) = ordinal else {
                 self.current = None;
-                return Ok(None);
+                return Ok(false);
             };
             self.current = Some(SegmentWalk::new(
                 Arc::clone(&self.segments[ordinal]),
@@ -232,5 +233,19 @@ impl Cursor for RunWalk {
                 self.reading,
             ));
         }
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.current.as_ref().map_or(NO_ENTRY, SegmentWalk::entry)
+    }
+
+    fn key(&self) -> Slice {
+        let current = self.current.as_ref();
+        current.map_or_else(Slice::default, SegmentWalk::key)
+    }
+
+    fn value(&self) -> Slice {
+        let current = self.current.as_ref();
+        current.map_or_else(Slice::default, SegmentWalk::value)
     }
 }

@@ -131,12 +131,13 @@ pub(crate) fn merge(
     let mut merged = Merge::new(cursors.collect(), Direction::Forward);
     let mut retain = Retain::new(inputs.snapshots.clone());
     let (mut read, mut read_bytes) = (0, 0);
-    while let Some(item) = merged.next()? {
-        if upper.as_ref().is_some_and(|upper| item.key >= *upper) {
+    while merged.advance()? {
+        let entry = merged.entry();
+        if upper.as_ref().is_some_and(|upper| *entry.key >= **upper) {
             break;
         }
         read += 1;
-        let bytes = (item.key.len() + item.value.len()) as u64;
+        let bytes = (entry.key.len() + entry.value.len()) as u64;
         progress.read_bytes.fetch_add(bytes, Ordering::Relaxed);
         read_bytes += bytes;
         if read == STRIDE || read_bytes >= STRIDE_BYTES {
@@ -148,8 +149,8 @@ pub(crate) fn merge(
             pace(output.bytes());
         }
         let is_oldest = |key: &[u8]| inputs.older.iter().all(|run| run.find(key).is_none());
-        if retain.keeps(&item, is_oldest) {
-            output.add(&item)?;
+        if retain.keeps(&entry, is_oldest) {
+            output.add(&entry)?;
         }
     }
     progress.read_entries.fetch_add(read, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::cursor::Item;
+use crate::cursor::{Item, LastKey};
 use crate::error::{Error, Result};
 use crate::format::block::Entry;
 use crate::segment::{self, Finished, Writer, WriterOptions};
@@ -44,7 +44,7 @@ pub(crate) struct Output<'a> {
     writer: Option<Writer>,
     ids: Vec<u64>,
     finished: Vec<Finished>,
-    last_key: Option<Slice>,
+    last_key: LastKey,
     written_bytes: u64,
     /// The next entries while the segment is full, and bytes of their keys and values.
     held: Vec<Item>,
@@ -64,7 +64,7 @@ impl<'a> Output<'a> {
             writer: None,
             ids: Vec::new(),
             finished: Vec::new(),
-            last_key: None,
+            last_key: LastKey::default(),
             written_bytes: 0,
             held: Vec::new(),
             held_bytes: 0,
@@ -72,15 +72,17 @@ impl<'a> Output<'a> {
     }
 
     /// Adds the next entry, in the order of [`crate::key::compare`].
-    pub(crate) fn add(&mut self, item: &Item) -> Result<()> {
+    pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let full = |writer: &Writer| writer.is_full(self.options.segment_bytes);
         // All versions of a key stay in one segment.
-        let may_end = self.last_key.as_ref() != Some(&item.key);
-        self.last_key = Some(item.key.clone());
-        if self.held.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
-            return self.write(item);
+        let may_end = self.last_key.get() != Some(entry.key);
+        if may_end {
+            self.last_key.set(entry.key);
         }
-        self.hold(item);
+        if self.held.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
+            return self.write(entry);
+        }
+        self.hold(entry);
         if self.held_bytes < TAIL_BYTES_MAX.min(self.options.segment_bytes / TAIL_PART) {
             return Ok(());
         }
@@ -89,22 +91,23 @@ impl<'a> Output<'a> {
     }
 
     /// As a copy: the block that the entry lies in may be many times as large.
-    fn hold(&mut self, item: &Item) {
-        self.held_bytes += (item.key.len() + item.value.len()) as u64;
+    fn hold(&mut self, entry: &Entry<'_>) {
+        self.held_bytes += (entry.key.len() + entry.value.len()) as u64;
         self.held.push(Item {
-            key: Slice::from(&*item.key),
-            value: Slice::from(&*item.value),
-            ..*item
+            key: Slice::from(entry.key),
+            sequence: entry.sequence,
+            kind: entry.kind,
+            value: Slice::from(entry.value),
         });
     }
 
     fn write_held(&mut self) -> Result<()> {
         self.held_bytes = 0;
         let held = std::mem::take(&mut self.held);
-        held.iter().try_for_each(|item| self.write(item))
+        held.iter().try_for_each(|item| self.write(&item.entry()))
     }
 
-    fn write(&mut self, item: &Item) -> Result<()> {
+    fn write(&mut self, entry: &Entry<'_>) -> Result<()> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
@@ -112,12 +115,7 @@ impl<'a> Output<'a> {
                 self.writer.insert(writer)
             }
         };
-        writer.add(&Entry {
-            key: &item.key,
-            sequence: item.sequence,
-            kind: item.kind,
-            value: &item.value,
-        })
+        writer.add(entry)
     }
 
     fn create(&mut self) -> Result<Writer> {

@@ -1,8 +1,8 @@
 //! Which versions of a key are still needed.
 
-use crate::cursor::Item;
+use crate::cursor::LastKey;
+use crate::format::block::Entry;
 use crate::key::{Kind, Sequence};
-use crate::slice::Slice;
 
 /// Decides, version by version, which are kept: the newest, and for each snapshot the newest
 /// that it sees. A tombstone that every reader sees and that hides nothing any more is not.
@@ -10,7 +10,7 @@ use crate::slice::Slice;
 pub(crate) struct Retain {
     /// Ascending.
     snapshots: Vec<Sequence>,
-    key: Option<Slice>,
+    key: LastKey,
     /// Sequence of the version before (the newer one) that was seen.
     newer: Sequence,
 }
@@ -19,33 +19,37 @@ impl Retain {
     pub(crate) fn new(snapshots: Vec<Sequence>) -> Retain {
         Retain {
             snapshots,
-            key: None,
+            key: LastKey::default(),
             newer: Sequence(0),
         }
     }
 
     /// Takes versions in order: keys ascending, newest first. `is_oldest` tells whether no older
     /// version of the key can be outside this merge; it is asked for tombstones only.
-    pub(crate) fn keeps(&mut self, item: &Item, is_oldest: impl FnOnce(&[u8]) -> bool) -> bool {
-        let newest = self.key.as_ref() != Some(&item.key);
+    pub(crate) fn keeps(
+        &mut self,
+        entry: &Entry<'_>,
+        is_oldest: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        let newest = self.key.get() != Some(entry.key);
         if newest {
-            self.key = Some(item.key.clone());
+            self.key.set(entry.key);
         }
         // A snapshot between this version and the newer one sees this one.
         let first = self
             .snapshots
-            .partition_point(|snapshot| *snapshot < item.sequence);
+            .partition_point(|snapshot| *snapshot < entry.sequence);
         let seen = self
             .snapshots
             .get(first)
             .is_some_and(|snapshot| *snapshot < self.newer);
-        self.newer = item.sequence;
+        self.newer = entry.sequence;
         if !(newest || seen) {
             return false;
         }
         // With all snapshots at or after the tombstone, nobody needs what it hides, and nothing
         // older of the key is kept here.
-        let superfluous = item.kind == Kind::Tombstone && first == 0 && is_oldest(&item.key);
+        let superfluous = entry.kind == Kind::Tombstone && first == 0 && is_oldest(entry.key);
         !superfluous
     }
 }
@@ -54,12 +58,12 @@ impl Retain {
 mod tests {
     use super::*;
 
-    fn item(kind: Kind, sequence: u64) -> Item {
-        Item {
-            key: Slice::from("key"),
+    fn entry(kind: Kind, sequence: u64) -> Entry<'static> {
+        Entry {
+            key: b"key",
             sequence: Sequence(sequence),
             kind,
-            value: Slice::default(),
+            value: b"",
         }
     }
 
@@ -67,7 +71,7 @@ mod tests {
     fn keeps_the_newest_and_what_snapshots_see() {
         let kept = |snapshots: &[u64], versions: &[u64]| -> Vec<u64> {
             let mut retain = Retain::new(snapshots.iter().copied().map(Sequence).collect());
-            let keeps = |version: &u64| retain.keeps(&item(Kind::Value, *version), |_| true);
+            let keeps = |version: &u64| retain.keeps(&entry(Kind::Value, *version), |_| true);
             versions.iter().copied().filter(keeps).collect()
         };
         assert_eq!(kept(&[], &[9, 7, 3]), [9]);
@@ -83,8 +87,8 @@ mod tests {
     fn a_tombstone_goes_when_it_hides_nothing_from_anybody() {
         let kept = |snapshots: &[u64], is_oldest: bool| -> Vec<u64> {
             let mut retain = Retain::new(snapshots.iter().copied().map(Sequence).collect());
-            let versions = [item(Kind::Tombstone, 9), item(Kind::Value, 7)];
-            let keeps = |version: &&Item| retain.keeps(version, |_| is_oldest);
+            let versions = [entry(Kind::Tombstone, 9), entry(Kind::Value, 7)];
+            let keeps = |version: &&Entry<'_>| retain.keeps(version, |_| is_oldest);
             versions
                 .iter()
                 .filter(keeps)

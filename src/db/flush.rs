@@ -179,9 +179,10 @@ impl Shared {
         let mut walk = sealed.table.walk(Direction::Forward, Bound::Unbounded);
         // All that is older is in segments: memtables are flushed in order.
         let is_oldest = |key: &[u8]| version.runs().iter().all(|run| run.find(key).is_none());
-        while let Some(item) = walk.next()? {
-            if retain.keeps(&item, is_oldest) {
-                output.add(&item)?;
+        while walk.advance()? {
+            let entry = walk.entry();
+            if retain.keeps(&entry, is_oldest) {
+                output.add(&entry)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Direction, Item};
+use crate::cursor::{Cursor, Direction, Item, LastKey};
 use crate::error::{Error, Result};
 use crate::key::{Kind, Sequence};
 use crate::merge::Merge;
@@ -29,7 +29,7 @@ pub struct Iter {
     caches: Arc<Caches>,
     gaps: Arc<Gaps>,
     sequence: Sequence,
-    /// What is left: narrowed from both sides as entries are returned.
+    /// What is left, but for what was returned from the front: see [`Iter::lower_now`].
     lower: Bound<Slice>,
     upper: Bound<Slice>,
     front: Option<Visible>,
@@ -77,18 +77,26 @@ impl Iter {
             merge: Merge::new(cursors, direction),
             direction,
             sequence: self.sequence,
-            ahead: None,
-            done_key: None,
+            is_ahead: false,
+            done_key: LastKey::default(),
             until: match direction {
                 Direction::Forward => self.upper.clone(),
-                Direction::Backward => self.lower.clone(),
+                Direction::Backward => self.lower_now().map(Slice::from),
             },
             passed: 0,
         }
     }
 
+    /// What is left begins behind the last key that was returned from the front.
+    fn lower_now(&self) -> Bound<&[u8]> {
+        match self.front.as_ref().and_then(|front| front.done_key.get()) {
+            Some(key) => Bound::Excluded(key),
+            None => self.lower.as_ref().map(|key| &**key),
+        }
+    }
+
     /// The first entry of a direction, stepping over a known gap and leaving word of a new one.
-    fn first(&mut self, direction: Direction) -> Result<Option<(Visible, Slice, Slice)>> {
+    fn first(&mut self, direction: Direction) -> Result<Option<(Slice, Slice)>> {
         let asked = match direction {
             Direction::Forward => self.lower.clone(),
             Direction::Backward => self.upper.clone(),
@@ -112,7 +120,11 @@ impl Iter {
             };
             self.gaps.add(gap, self.sequence);
         }
-        Ok(found.map(|(key, value)| (side, key, value)))
+        match direction {
+            Direction::Forward => self.front = Some(side),
+            Direction::Backward => self.back = Some(side),
+        }
+        Ok(found)
     }
 
     fn advance(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
@@ -124,45 +136,30 @@ impl Iter {
             return Some(Err(error));
         }
         let side = match direction {
-            Direction::Forward => self.front.take(),
-            Direction::Backward => self.back.take(),
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
         };
         let next = match side {
             None => self.first(direction),
-            Some(mut side) => side
-                .next()
-                .map(|next| next.map(|(key, value)| (side, key, value))),
+            Some(side) => side.next(),
         };
-        let (side, key, value) = match next {
-            Ok(Some(next)) => next,
-            Ok(None) => {
-                self.ended = true;
-                return None;
-            }
-            Err(error) => {
-                self.ended = true;
-                return Some(Err(error));
-            }
-        };
-        let inside = match direction {
-            Direction::Forward => within_upper(&self.upper, &key),
-            Direction::Backward => within_lower(&self.lower, &key),
-        };
-        if !inside {
-            self.ended = true;
-            return None;
-        }
-        match direction {
-            Direction::Forward => {
-                self.lower = Bound::Excluded(key.clone());
-                self.front = Some(side);
-            }
-            Direction::Backward => {
+        let next = next.map(|next| next.filter(|(key, _)| self.is_inside(direction, key)));
+        match &next {
+            Ok(Some((key, _))) if direction == Direction::Backward => {
                 self.upper = Bound::Excluded(key.clone());
-                self.back = Some(side);
             }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => self.ended = true,
         }
-        Some(Ok((key, value)))
+        next.transpose()
+    }
+
+    /// Whether the other side has not been here yet.
+    fn is_inside(&self, direction: Direction, key: &[u8]) -> bool {
+        match direction {
+            Direction::Forward => within_upper(&self.upper, key),
+            Direction::Backward => within_lower(self.lower_now(), key),
+        }
     }
 }
 
@@ -180,15 +177,15 @@ fn consistent_view(shared: &Shared, sequence: Option<Sequence>) -> (Arc<View>, S
     }
 }
 
-fn within_upper(upper: &Bound<Slice>, key: &Slice) -> bool {
+fn within_upper(upper: &Bound<Slice>, key: &[u8]) -> bool {
     match upper {
         Bound::Unbounded => true,
-        Bound::Included(upper) => key <= upper,
-        Bound::Excluded(upper) => key < upper,
+        Bound::Included(upper) => *key <= **upper,
+        Bound::Excluded(upper) => *key < **upper,
     }
 }
 
-fn within_lower(lower: &Bound<Slice>, key: &Slice) -> bool {
+fn within_lower(lower: Bound<&[u8]>, key: &[u8]) -> bool {
     match lower {
         Bound::Unbounded => true,
         Bound::Included(lower) => key >= lower,
@@ -218,10 +215,10 @@ struct Visible {
     merge: Merge,
     direction: Direction,
     sequence: Sequence,
-    /// Backwards: the first entry of the next key, already taken from the merge.
-    ahead: Option<Item>,
+    /// Backwards: the merge stands at the first entry of the next key.
+    is_ahead: bool,
     /// Forwards: the key that has been decided; its older entries are passed over.
-    done_key: Option<Slice>,
+    done_key: LastKey,
     /// Nothing beyond this bound is wanted, however much of it would have to be passed over.
     until: Bound<Slice>,
     /// Entries taken so far that were not returned.
@@ -230,12 +227,34 @@ struct Visible {
 
 impl Visible {
     fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
+        match self.direction {
+            Direction::Forward => self.next_forward(),
+            Direction::Backward => self.next_backward(),
+        }
+    }
+
+    /// Newest first: the first entry of a key that is seen decides.
+    fn next_forward(&mut self) -> Result<Option<(Slice, Slice)>> {
+        while self.merge.advance()? {
+            let entry = self.merge.entry();
+            if !within_upper(&self.until, entry.key) {
+                return Ok(None);
+            }
+            self.passed += 1;
+            if entry.sequence > self.sequence || self.done_key.get() == Some(entry.key) {
+                continue;
+            }
+            self.done_key.set(entry.key);
+            if entry.kind == Kind::Value {
+                return Ok(Some((self.merge.key(), self.merge.value())));
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_backward(&mut self) -> Result<Option<(Slice, Slice)>> {
         loop {
-            let newest = match self.direction {
-                Direction::Forward => self.newest_forward()?,
-                Direction::Backward => self.newest_backward()?,
-            };
-            match newest {
+            match self.newest_backward()? {
                 None => return Ok(None),
                 Some(item) if item.kind == Kind::Value => return Ok(Some((item.key, item.value))),
                 Some(_tombstone) => {}
@@ -243,43 +262,29 @@ impl Visible {
         }
     }
 
-    /// Newest first: the first entry that is seen decides.
-    fn newest_forward(&mut self) -> Result<Option<Item>> {
-        while let Some(item) = self.merge.next()? {
-            if !within_upper(&self.until, &item.key) {
-                return Ok(None);
-            }
-            self.passed += 1;
-            if item.sequence > self.sequence || self.done_key.as_ref() == Some(&item.key) {
-                continue;
-            }
-            self.done_key = Some(item.key.clone());
-            return Ok(Some(item));
-        }
-        Ok(None)
-    }
-
     /// Oldest first: the last entry of a key that is seen decides.
     fn newest_backward(&mut self) -> Result<Option<Item>> {
         let mut newest: Option<Item> = None;
         loop {
-            let next = match self.ahead.take() {
-                Some(item) => Some(item),
-                None => {
-                    self.passed += 1;
-                    self.merge.next()?
+            if !std::mem::take(&mut self.is_ahead) {
+                self.passed += 1;
+                if !self.merge.advance()? {
+                    return Ok(newest);
                 }
-            };
-            let Some(item) = next else { return Ok(newest) };
-            if !within_lower(&self.until, &item.key) {
+            }
+            let entry = self.merge.entry();
+            if !within_lower(self.until.as_ref().map(|until| &**until), entry.key) {
                 return Ok(newest);
             }
-            if newest.as_ref().is_some_and(|newest| newest.key != item.key) {
-                self.ahead = Some(item);
+            if newest
+                .as_ref()
+                .is_some_and(|newest| newest.key != entry.key)
+            {
+                self.is_ahead = true;
                 return Ok(newest);
             }
-            if item.sequence <= self.sequence {
-                newest = Some(item);
+            if entry.sequence <= self.sequence {
+                newest = Some(self.merge.item());
             }
         }
     }

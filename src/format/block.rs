@@ -163,8 +163,34 @@ fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(a, b)| a == b).count()
 }
 
-/// Receives key, sequence, kind and the range of the value within the payload.
-pub(crate) type EachEntry<'a> = dyn FnMut(&[u8], Sequence, Kind, (usize, usize)) + 'a;
+/// An entry that was decoded beside others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoded {
+    /// Range of its key within the keys of the group.
+    pub(crate) key: (usize, usize),
+    pub(crate) sequence: Sequence,
+    pub(crate) kind: Kind,
+    /// Range of its value within the payload.
+    pub(crate) value: (usize, usize),
+}
+
+/// Entries of a group, in order, and their keys, one after the other: memory to be used again.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) entries: Vec<Decoded>,
+    pub(crate) keys: Vec<u8>,
+}
+
+impl Group {
+    pub(crate) fn key(&self, entry: &Decoded) -> &[u8] {
+        part(&self.keys, entry.key)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.keys.clear();
+    }
+}
 
 /// The shape of a payload, checked once; entries are decoded on demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -366,23 +392,33 @@ impl Shape {
         Ok(if equal { Found::Beyond } else { Found::Absent })
     }
 
-    /// Calls `each` with every entry of a group, in order.
+    /// Decodes the entries of one group, which take the place of those that are there. Of a
+    /// damaged group those up to the damage are there.
     pub(crate) fn decode_group(
         &self,
         payload: &[u8],
-        group: u32,
-        each: &mut EachEntry<'_>,
+        number: u32,
+        group: &mut Group,
     ) -> Result<(), Malformed> {
-        let (mut at, end) = self.group_range(payload, group)?;
-        let mut key = Vec::new();
+        group.clear();
+        let (mut at, end) = self.group_range(payload, number)?;
+        let mut before = 0..0_usize;
         while at < end {
             let entry = self.entry_at(payload, at, end)?;
-            if entry.shared > key.len() {
+            if entry.shared > before.len() {
                 return Err(damaged("entry.shared: longer than the key before"));
             }
-            key.truncate(entry.shared);
-            key.extend_from_slice(part(payload, entry.suffix));
-            each(&key, entry.sequence, entry.kind, entry.value);
+            let start = group.keys.len();
+            let shared = before.start..before.start.saturating_add(entry.shared);
+            group.keys.extend_from_within(shared);
+            group.keys.extend_from_slice(part(payload, entry.suffix));
+            before = start..group.keys.len();
+            group.entries.push(Decoded {
+                key: (start, group.keys.len()),
+                sequence: entry.sequence,
+                kind: entry.kind,
+                value: entry.value,
+            });
             at = entry.value.1;
         }
         Ok(())

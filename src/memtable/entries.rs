@@ -73,6 +73,11 @@ impl<'a> Entry<'a> {
         Slice::from_chunk(Arc::clone(self.chunk), range)
     }
 
+    pub(super) fn value(&self) -> &'a [u8] {
+        let start = self.start + self.key_bytes;
+        self.chunk.read(start..start + self.value_bytes)
+    }
+
     pub(super) fn value_slice(&self) -> Slice {
         let start = self.start + self.key_bytes;
         Slice::from_chunk(Arc::clone(self.chunk), start..start + self.value_bytes)

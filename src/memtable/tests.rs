@@ -285,7 +285,7 @@ fn all_are_seen(table: &Arc<Memtable>, direction: Direction, seen: u64) {
     while let Some(item) = walk.next().unwrap() {
         met += u64::from(item.sequence.0 <= seen);
         if let Some(last) = &last {
-            assert!(direction.compare(last, &item).is_lt());
+            assert!(direction.compare(&last.entry(), &item.entry()).is_lt());
         }
         last = Some(item);
     }

@@ -3,8 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Direction, Item};
+use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
+use crate::format::block;
 use crate::key::Sequence;
 use crate::slice::Slice;
 
@@ -55,8 +56,8 @@ pub(crate) struct Walk {
     table: Arc<Memtable>,
     direction: Direction,
     next: Position,
-    /// Copied out of a leaf, last one first.
-    items: Vec<Item>,
+    /// The entries of a leaf, last one first, from the one on at which it stands.
+    entries: Vec<EntryRef>,
 }
 
 #[derive(Debug)]
@@ -73,18 +74,18 @@ impl Walk {
             table,
             direction,
             next: Position::Start(from),
-            items: Vec::new(),
+            entries: Vec::new(),
         }
     }
 
-    /// Copies what one leaf has to give.
+    /// Notes what one leaf has to give.
     fn refill(&mut self) {
         let next = std::mem::replace(&mut self.next, Position::End);
         match self.direction {
             Direction::Forward => self.refill_forward(&next),
             Direction::Backward => self.refill_backward(&next),
         }
-        self.items.reverse();
+        self.entries.reverse();
     }
 
     fn refill_forward(&mut self, next: &Position) {
@@ -95,11 +96,11 @@ impl Walk {
             Position::End => return,
         };
         // The leaf in which a key would be may end before it.
-        while self.items.is_empty()
+        while self.entries.is_empty()
             && let Some(found) = tree.find(target)
         {
             let (rest, after) = found.rest();
-            self.items.extend(rest.map(|entry| item(tree.entry(entry))));
+            self.entries.extend(rest);
             let Some(after) = after else {
                 self.next = Position::End;
                 return;
@@ -122,26 +123,44 @@ impl Walk {
             return;
         };
         for entry in found.before() {
-            self.items.push(item(tree.entry(entry)));
+            self.entries.push(entry);
             self.next = Position::At(entry);
         }
     }
 }
 
-fn item(entry: Entry<'_>) -> Item {
-    Item {
-        key: entry.key_slice(),
-        sequence: entry.sequence,
-        kind: entry.kind,
-        value: entry.value_slice(),
+impl Walk {
+    fn current(&self) -> Option<Entry<'_>> {
+        let entry = self.entries.last()?;
+        Some(self.table.tree.entry(*entry))
     }
 }
 
 impl Cursor for Walk {
-    fn next(&mut self) -> Result<Option<Item>> {
-        if self.items.is_empty() {
+    fn advance(&mut self) -> Result<bool> {
+        self.entries.pop();
+        if self.entries.is_empty() {
             self.refill();
         }
-        Ok(self.items.pop())
+        Ok(!self.entries.is_empty())
+    }
+
+    fn entry(&self) -> block::Entry<'_> {
+        self.current().map_or(NO_ENTRY, |entry| block::Entry {
+            key: entry.key(),
+            sequence: entry.sequence,
+            kind: entry.kind,
+            value: entry.value(),
+        })
+    }
+
+    fn key(&self) -> Slice {
+        let current = self.current();
+        current.map_or_else(Slice::default, |entry| entry.key_slice())
+    }
+
+    fn value(&self) -> Slice {
+        let current = self.current();
+        current.map_or_else(Slice::default, |entry| entry.value_slice())
     }
 }

@@ -8,7 +8,7 @@ use zstd::bulk::Decompressor;
 use crate::cache::Weigh;
 use crate::cursor::Item;
 use crate::format::Malformed;
-use crate::format::block::Shape;
+use crate::format::block::{Group, Shape};
 use crate::format::region::{self, Codec, Place, RegionKind};
 use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::slice::Slice;
@@ -48,22 +48,16 @@ impl Block {
 
     /// Appends the entries of a group; their keys share one buffer, their values the payload.
     pub(crate) fn decode(&self, group: u32, items: &mut Vec<Item>) -> Result<(), Malformed> {
-        let mut keys = Vec::new();
-        let mut parts = Vec::new();
+        let mut decoded = Group::default();
         self.shape
-            .decode_group(&self.payload, group, &mut |key, sequence, kind, value| {
-                let start = keys.len();
-                keys.extend_from_slice(key);
-                parts.push((start..keys.len(), sequence, kind, value));
-            })?;
-        let keys = Slice::from(keys);
-        let item = |(key, sequence, kind, (start, end))| Item {
-            key: keys.slice(key),
-            sequence,
-            kind,
-            value: self.payload.slice(start..end),
-        };
-        items.extend(parts.into_iter().map(item));
+            .decode_group(&self.payload, group, &mut decoded)?;
+        let keys = Slice::from(decoded.keys);
+        items.extend(decoded.entries.iter().map(|entry| Item {
+            key: keys.slice(entry.key.0..entry.key.1),
+            sequence: entry.sequence,
+            kind: entry.kind,
+            value: self.payload.slice(entry.value.0..entry.value.1),
+        }));
         Ok(())
     }
 }

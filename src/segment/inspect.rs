@@ -1,6 +1,7 @@
 //! Everything about one segment, read and verified whole.
 
 use crate::error::Result;
+use crate::format::block::Group;
 use crate::format::segment::pages_len;
 
 use super::reader::{Probe, Segment};
@@ -56,7 +57,7 @@ impl Segment {
     /// Costs one read for each block that is not in the cache.
     pub(crate) fn inspect(&self, caches: &Caches) -> Result<Inspection> {
         let body = self.body()?;
-        let mut blocks = Vec::new();
+        let (mut blocks, mut decoded) = (Vec::new(), Group::default());
         for ordinal in 0..body.fences.block_count() {
             let (offset, stored_bytes) = body.fences.extent(ordinal);
             let block = self.block(body, ordinal, caches, &mut Probe::default())?;
@@ -64,10 +65,11 @@ impl Segment {
             for group in 0..block.shape.group_count() {
                 block
                     .shape
-                    .decode_group(&block.payload, group, &mut |key, _, _, _| {
-                        first_key.get_or_insert_with(|| key.to_vec());
-                    })
+                    .decode_group(&block.payload, group, &mut decoded)
                     .map_err(|what| self.malformed_block(body, ordinal, &what))?;
+                if let Some(first) = decoded.entries.first() {
+                    first_key.get_or_insert_with(|| decoded.key(first).to_vec());
+                }
             }
             blocks.push(BlockInfo {
                 ordinal,

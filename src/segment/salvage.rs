@@ -7,8 +7,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cursor::{Cursor, Item};
+use crate::cursor::{Cursor, Item, NO_ENTRY};
 use crate::error::{Error, Result};
+use crate::format::block::Entry;
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{self, RegionKind, file_identity};
 use crate::format::segment::{FOOTER_BYTES, Footer, Properties};
@@ -52,6 +53,8 @@ pub(crate) struct SalvageWalk {
     source: Source,
     /// Entries of the current block, last one first.
     entries: Vec<Item>,
+    /// Where it stands.
+    current: Option<Item>,
     last: Option<(Slice, Sequence)>,
     /// What is known of the range of keys.
     range: Option<(Slice, Slice)>,
@@ -100,6 +103,7 @@ impl SalvageWalk {
             path,
             source: Source::End,
             entries: Vec::new(),
+            current: None,
             last: None,
             range,
             pending: Vec::new(),
@@ -193,15 +197,7 @@ impl SalvageWalk {
     fn decode(&mut self, offset: u64, block: &Block) -> bool {
         let mut entries = Vec::new();
         for group in 0..block.shape.group_count() {
-            let mut each = |key: &[u8], sequence, kind, value: (usize, usize)| {
-                entries.push(Item {
-                    key: Slice::from(key),
-                    sequence,
-                    kind,
-                    value: block.payload.slice(value.0..value.1),
-                });
-            };
-            if let Err(malformed) = block.shape.decode_group(&block.payload, group, &mut each) {
+            if let Err(malformed) = block.decode(group, &mut entries) {
                 self.lose(offset, 0, malformed.to_string());
                 return false;
             }
@@ -268,15 +264,30 @@ impl SalvageWalk {
 }
 
 impl Cursor for SalvageWalk {
-    fn next(&mut self) -> Result<Option<Item>> {
+    fn advance(&mut self) -> Result<bool> {
+        self.current = None;
         if self.entries.is_empty() && !self.load() {
-            return Ok(None);
+            return Ok(false);
         }
-        let item = self.entries.pop();
-        if let Some(item) = &item {
+        self.current = self.entries.pop();
+        if let Some(item) = &self.current {
             self.last = Some((item.key.clone(), item.sequence));
         }
-        Ok(item)
+        Ok(self.current.is_some())
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.current.as_ref().map_or(NO_ENTRY, Item::entry)
+    }
+
+    fn key(&self) -> Slice {
+        let current = self.current.as_ref();
+        current.map_or_else(Slice::default, |item| item.key.clone())
+    }
+
+    fn value(&self) -> Slice {
+        let current = self.current.as_ref();
+        current.map_or_else(Slice::default, |item| item.value.clone())
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::filter::{self, Build, FilterSpec, KeyHash, Place as FilterPlace, hash_key};
+use crate::format::block::Group;
 use crate::format::region::{self, Codec, Place, RegionKind, Stored, file_identity};
 use crate::format::segment::{FilterProperties, PAGE_WORDS, REGION_BYTES_MIN, encode_page};
 use crate::format::sidecar::{FOOTER_BYTES, Footer};
@@ -118,6 +119,7 @@ impl Segment {
         let body = self.body()?;
         let mut found = Places::default();
         let mut last_key: Option<Vec<u8>> = None;
+        let mut decoded = Group::default();
         for ordinal in 0..body.fences.block_count() {
             let block = self.block(body, ordinal, caches, &mut Probe::default())?;
             for group in 0..block.shape.group_count() {
@@ -138,8 +140,11 @@ impl Segment {
                 };
                 block
                     .shape
-                    .decode_group(&block.payload, group, &mut |key, _, _, _| each(key))
+                    .decode_group(&block.payload, group, &mut decoded)
                     .map_err(|what| self.malformed_block(body, ordinal, &what))?;
+                for entry in &decoded.entries {
+                    each(decoded.key(entry));
+                }
             }
         }
         Ok(found)

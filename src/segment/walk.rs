@@ -1,10 +1,11 @@
 //! Walks the entries of a segment, group by group, in either direction.
 
-use std::ops::Bound;
-use std::sync::Arc;
+use std::ops::{Bound, Range};
+use std::sync::{Arc, OnceLock};
 
-use crate::cursor::{Cursor, Direction, Item};
+use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
+use crate::format::block::{Decoded, Entry, Group};
 use crate::key::Sequence;
 use crate::slice::Slice;
 
@@ -24,8 +25,13 @@ pub(crate) struct SegmentWalk {
     /// Entries before this bound (in the direction of the walk) are passed over.
     from: Bound<Slice>,
     place: Place,
-    /// Decoded entries of the current group, last one first.
-    group: Vec<Item>,
+    /// The block of the current group, or of the next one.
+    block: Option<Block>,
+    group: Group,
+    /// Entries of the group that are left, that at which it stands first in the direction.
+    rest: Range<usize>,
+    /// The keys of the group, once someone wants to keep one.
+    keys: OnceLock<Slice>,
     ahead: Option<Ahead>,
 }
 
@@ -33,10 +39,9 @@ pub(crate) struct SegmentWalk {
 enum Place {
     /// Nothing was read yet.
     Start,
-    /// The group that comes next.
+    /// The group that comes next, in the block that is there.
     Group {
         ordinal: u32,
-        block: Block,
         group: u32,
     },
     /// The block that comes next, from its first or last group.
@@ -59,7 +64,10 @@ impl SegmentWalk {
             direction,
             from,
             place,
-            group: Vec::new(),
+            block: None,
+            group: Group::default(),
+            rest: 0..0,
+            keys: OnceLock::new(),
             ahead: match (reading, direction) {
                 (Reading::Ahead, Direction::Forward) => Some(Ahead::default()),
                 _ => None,
@@ -104,11 +112,8 @@ impl SegmentWalk {
             .shape
             .seek_group(&block.payload, &key, sequence)
             .map_err(|what| self.malformed(ordinal, &what))?;
-        Ok(Place::Group {
-            ordinal,
-            block,
-            group,
-        })
+        self.block = Some(block);
+        Ok(Place::Group { ordinal, group })
     }
 
     fn outermost_block(&self, block_count: u32) -> Place {
@@ -126,50 +131,43 @@ impl SegmentWalk {
         }
     }
 
-    /// Decodes one group into `self.group`, reversed so that the next entry is at its end.
-    fn decode(&mut self, ordinal: u32, block: &Block, group: u32) -> Result<()> {
-        block
-            .decode(group, &mut self.group)
-            .map_err(|what| self.malformed(ordinal, &what))?;
-        if self.direction == Direction::Forward {
-            self.group.reverse();
-        }
-        Ok(())
-    }
-
-    /// Moves on by one group. `false` at the end.
-    fn advance(&mut self) -> Result<bool> {
+    /// Decodes the next group and stands at its first entry. `false` at the end.
+    fn next_group(&mut self) -> Result<bool> {
+        self.keys = OnceLock::new();
+        self.rest = 0..0;
         let place = match std::mem::replace(&mut self.place, Place::End) {
             Place::Start => self.start()?,
             place => place,
         };
-        let (ordinal, block, group) = match place {
+        let (ordinal, group) = match place {
             Place::Start | Place::End => return Ok(false),
-            Place::Group {
-                ordinal,
-                block,
-                group,
-            } => (ordinal, block, group),
+            Place::Group { ordinal, group } => (ordinal, Some(group)),
             Place::Block(ordinal) => {
-                let block = self.load(ordinal)?;
-                let group = match self.direction {
-                    Direction::Forward => 0,
-                    Direction::Backward => block.shape.group_count() - 1,
-                };
-                (ordinal, block, group)
+                self.block = Some(self.load(ordinal)?);
+                (ordinal, None)
             }
         };
-        self.decode(ordinal, &block, group)?;
+        let Some(block) = &self.block else {
+            return Ok(false);
+        };
+        let groups = block.shape.group_count();
+        let group = group.unwrap_or(match self.direction {
+            Direction::Forward => 0,
+            Direction::Backward => groups - 1,
+        });
+        let decoded = block
+            .shape
+            .decode_group(&block.payload, group, &mut self.group);
+        decoded.map_err(|what| self.malformed(ordinal, &what))?;
+        self.rest = 0..self.group.entries.len();
         let blocks = self.segment.body()?.fences.block_count();
         self.place = match self.direction {
-            Direction::Forward if group + 1 < block.shape.group_count() => Place::Group {
+            Direction::Forward if group + 1 < groups => Place::Group {
                 ordinal,
-                block,
                 group: group + 1,
             },
             Direction::Backward if group > 0 => Place::Group {
                 ordinal,
-                block,
                 group: group - 1,
             },
             Direction::Forward if ordinal + 1 < blocks => Place::Block(ordinal + 1),
@@ -177,6 +175,13 @@ impl SegmentWalk {
             Direction::Forward | Direction::Backward => Place::End,
         };
         Ok(true)
+    }
+
+    fn pass(&mut self) {
+        match self.direction {
+            Direction::Forward => drop(self.rest.next()),
+            Direction::Backward => drop(self.rest.next_back()),
+        }
     }
 
     fn is_before_start(&self, key: &[u8]) -> bool {
@@ -190,18 +195,57 @@ impl SegmentWalk {
     }
 }
 
+impl SegmentWalk {
+    /// The entry at which it stands, and the block that it is in.
+    fn current(&self) -> Option<(&Block, &Decoded)> {
+        let index = match self.direction {
+            Direction::Forward => self.rest.start,
+            Direction::Backward => self.rest.end.checked_sub(1)?,
+        };
+        if self.rest.is_empty() {
+            return None;
+        }
+        Some((self.block.as_ref()?, self.group.entries.get(index)?))
+    }
+}
+
 impl Cursor for SegmentWalk {
-    fn next(&mut self) -> Result<Option<Item>> {
+    fn advance(&mut self) -> Result<bool> {
+        self.pass();
         loop {
-            while let Some(item) = self.group.pop() {
-                if !self.is_before_start(&item.key) {
+            while let Some((_, entry)) = self.current() {
+                if !self.is_before_start(self.group.key(entry)) {
                     self.from = Bound::Unbounded;
-                    return Ok(Some(item));
+                    return Ok(true);
                 }
+                self.pass();
             }
-            if !self.advance()? {
-                return Ok(None);
+            if !self.next_group()? {
+                return Ok(false);
             }
         }
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.current().map_or(NO_ENTRY, |(block, entry)| Entry {
+            key: self.group.key(entry),
+            sequence: entry.sequence,
+            kind: entry.kind,
+            value: &block.payload[entry.value.0..entry.value.1],
+        })
+    }
+
+    fn key(&self) -> Slice {
+        self.current().map_or_else(Slice::default, |(_, entry)| {
+            let keys = || Slice::from(&*self.group.keys);
+            self.keys.get_or_init(keys).slice(entry.key.0..entry.key.1)
+        })
+    }
+
+    fn value(&self) -> Slice {
+        self.current()
+            .map_or_else(Slice::default, |(block, entry)| {
+                block.payload.slice(entry.value.0..entry.value.1)
+            })
     }
 }

@@ -107,12 +107,13 @@ fn groups_decode_to_what_was_added() {
         let shape = Shape::parse(&payload).unwrap();
         let mut decoded: Vec<Owned> = Vec::new();
         for ordinal in 0..shape.group_count() {
-            shape
-                .decode_group(&payload, ordinal, &mut |key, sequence, kind, value| {
-                    let value = payload[value.0..value.1].to_vec();
-                    decoded.push((key.to_vec(), sequence.0, kind, value));
-                })
-                .unwrap();
+            let mut group = Group::default();
+            shape.decode_group(&payload, ordinal, &mut group).unwrap();
+            decoded.extend(group.entries.iter().map(|entry| {
+                let value = payload[entry.value.0..entry.value.1].to_vec();
+                let key = group.key(entry).to_vec();
+                (key, entry.sequence.0, entry.kind, value)
+            }));
         }
         assert_eq!(decoded, entries);
         assert_eq!(shape.entry_count() as usize, entries.len());
@@ -150,10 +151,8 @@ fn exercise(payload: &[u8]) {
         return;
     };
     for group in 0..shape.group_count().min(40) {
-        if shape
-            .decode_group(payload, group, &mut |_, _, _, _| {})
-            .is_err()
-        {
+        let mut decoded = Group::default();
+        if shape.decode_group(payload, group, &mut decoded).is_err() {
             break;
         }
     }
