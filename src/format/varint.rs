@@ -35,8 +35,9 @@ fn decode_word(word: [u8; 8]) -> Option<(u64, usize)> {
     }
     // The bits up to that of the last byte which says that it is the last.
     let used = word & (stops ^ stops.wrapping_sub(1));
-    let len = stops.trailing_zeros() / 8 + 1;
-    let last = used >> (8 * (len - 1));
+    let stop = stops.trailing_zeros();
+    let last = used.checked_shr(stop.saturating_sub(7))?;
+    let len = (stop / 8).saturating_add(1);
     // Seven bits of each byte, then fourteen of each two, then twenty-eight of each four.
     let pairs = (used & 0x007f_007f_007f_007f) | ((used & 0x7f00_7f00_7f00_7f00) >> 1);
     let fours = (pairs & 0x0000_3fff_0000_3fff) | ((pairs & 0x3fff_0000_3fff_0000) >> 2);
