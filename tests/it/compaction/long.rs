@@ -258,8 +258,9 @@ fn campaign(strategy: Option<Strategy>) {
     campaign_of(|seed| {
         for threads in [1, 3] {
             let cut = Arc::clone(&cut);
+            // A life takes seconds; on a machine that does other things beside a campaign, minutes.
             within(
-                Duration::from_secs(120),
+                Duration::from_secs(900),
                 format!("{strategy:?}, {threads} threads, seed {seed}"),
                 move || {
                     let life = Life::new(strategy, threads, seed).live(8000);
