@@ -60,6 +60,8 @@ pub(crate) struct NewJournal {
     pub(crate) previous: u64,
     /// Where the journals before end.
     pub(crate) start: Point,
+    /// Whether the file is made longer ahead of what is appended.
+    pub(crate) reserve: bool,
 }
 
 /// Appends records to one journal.
@@ -110,6 +112,9 @@ impl Writer {
         storage
             .sync_dir()
             .map_err(|error| Error::io(&path, error))?;
+        if new.reserve {
+            file.reserve();
+        }
         Ok(Writer {
             file,
             path,
@@ -178,7 +183,9 @@ impl Writer {
         let record = Record::seal(self.point, self.watermark);
         self.push(record, &seal_payload(next_id))?;
         self.sealed = true;
-        self.write_out()
+        self.write_out()?;
+        self.file.trim();
+        Ok(())
     }
 
     /// Where the next record goes.

@@ -168,6 +168,17 @@ impl Builder {
         self
     }
 
+    /// Whether the journal is written through a memory map of some room that is reserved ahead,
+    /// where the system can do that (Linux, on most file systems). Default `true`: a write then
+    /// survives a kill of the process without a system call. What survives power loss is the same.
+    ///
+    /// When the device fails while a page of the map is written to, the system may end the process
+    /// with SIGBUS where a call would have returned an error.
+    pub fn map_journal(mut self, map: bool) -> Builder {
+        self.options.map_journal = map;
+        self
+    }
+
     /// Whether a new store may be made. Default [`Create::IfMissing`].
     pub fn create(mut self, create: Create) -> Builder {
         self.options.create = create;

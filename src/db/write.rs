@@ -275,6 +275,7 @@ impl Shared {
                 .journal
                 .as_ref()
                 .map_or(writing.point, journal::Writer::point),
+            reserve: self.options.map_journal,
         };
         journal::Writer::create(&self.storage, new)
     }

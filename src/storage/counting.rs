@@ -262,6 +262,14 @@ impl AppendFile for CountedAppend {
         Ok(())
     }
 
+    fn reserve(&mut self) {
+        self.inner.reserve();
+    }
+
+    fn trim(&mut self) {
+        self.inner.trim();
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.shared.synced(self.inner.sync())
     }

@@ -12,12 +12,13 @@ compile_error!("criba runs on unix only: it needs positioned reads and directory
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
+use super::append::Appended;
+use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage};
 use crate::slice::Slice;
 
 const FILE_MODE: u32 = 0o600;
@@ -120,10 +121,10 @@ impl Storage for Disk {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>> {
-        let file = self.open_regular(name, OpenOptions::new().write(true).create_new(true))?;
-        Ok(Box::new(Appended {
-            file: Arc::new(Synced(file)),
-        }))
+        // What is mapped to be written to must be open for reading too.
+        let mut options = OpenOptions::new();
+        let file = self.open_regular(name, options.read(true).write(true).create_new(true))?;
+        Ok(Box::new(Appended::new(file)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -275,36 +276,6 @@ impl ReadFile for Mapped {
     }
 }
 
-#[derive(Debug)]
-struct Appended {
-    file: Arc<Synced>,
-}
-
-#[derive(Debug)]
-struct Synced(File);
-
-impl AppendFile for Appended {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        (&self.file.0).write_all(bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-
-    fn syncer(&self) -> Arc<dyn SyncFile> {
-        Arc::<Synced>::clone(&self.file)
-    }
-}
-
-impl SyncFile for Synced {
-    fn sync(&self) -> io::Result<()> {
-        // fdatasync leaves out times only: the length is needed to read the data back, and is
-        // written with it.
-        self.0.sync_data()
-    }
-}
-
 /// The lock ends when the file is closed.
 #[derive(Debug)]
 struct Locked {
@@ -333,7 +304,7 @@ mod tests {
         file.syncer().sync().unwrap();
     }
 
-    /// The map is the only unsafe code of the crate; positioned reads are its safe twin.
+    /// Positioned reads are the safe twin of the map.
     #[test]
     fn a_map_reads_what_positioned_reads_do() {
         let (_directory, disk) = disk(Io::Pread);

@@ -5,6 +5,7 @@
 //! read by position and never changed, so that an object store can stand behind the same trait.
 //! Nothing here knows what the bytes mean, except that every read says *why* it is made.
 
+mod append;
 mod counting;
 mod disk;
 mod memory;
@@ -197,6 +198,11 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     fn read(&self, cause: ReadCause, offset: u64, len: usize) -> io::Result<Slice>;
 }
 
+/// Zeros behind the last append of a file with a reserve, in bytes. An append that a kill cuts
+/// off leaves any part of its bytes, with at least so many zeros behind them all: more than a
+/// page, by which a journal's end is told from damage.
+pub const RESERVE_MIN: usize = 8 << 10;
+
 /// A file that grows at its end.
 pub trait AppendFile: Send + fmt::Debug {
     /// Appends all bytes. After success they survive a kill of the process.
@@ -205,6 +211,15 @@ pub trait AppendFile: Send + fmt::Debug {
     ///
     /// When the device or the space fails; a part may have been written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Many small appends are to come: the file may be made longer ahead of them. Until
+    /// [`AppendFile::trim`], and after a crash, zeros follow what was appended: [`RESERVE_MIN`]
+    /// bytes at least, or none.
+    fn reserve(&mut self) {}
+
+    /// Ends [`AppendFile::reserve`]: the file is as long as what was appended. Called when the
+    /// last append has succeeded; what remains of the reserve does no harm.
+    fn trim(&mut self) {}
 
     /// Makes everything appended so far survive power loss.
     ///

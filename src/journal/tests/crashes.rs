@@ -57,6 +57,7 @@ impl Run {
         let previous = recovered.last.unwrap_or(0);
         let start = recovered.point;
         let new = NewJournal {
+            reserve: true,
             id: previous + 1,
             store_id: STORE,
             previous,
@@ -123,6 +124,7 @@ impl Run {
     fn switch(&mut self, mut old: Writer) -> Result<Writer> {
         let (id, start) = (old.id() + 1, old.point());
         let new = NewJournal {
+            reserve: true,
             id,
             store_id: STORE,
             previous: old.id(),

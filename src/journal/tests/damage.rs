@@ -248,3 +248,33 @@ fn zeros_behind_the_records_are_no_tail() {
         assert_eq!((applied.len(), recovered.torn.len()), (8, 0), "{len}");
     }
 }
+
+/// A process that is killed while it copies a record to a map leaves any part of it, with the
+/// zeros of the reserve behind.
+#[test]
+fn a_record_that_was_copied_in_part_is_a_torn_tail() {
+    let memory = memory();
+    let mut writer = begin(&shared(&memory), 1, 0, Point::initial(STORE));
+    fill(&mut writer, 5, 0);
+    let (name, before) = (file_name(1), writer.file_bytes() as usize);
+    let kept = writer.point();
+    fill(&mut writer, 1, 0);
+    let whole = memory.bytes_of(&name).unwrap();
+    let reserve = [0; crate::storage::RESERVE_MIN];
+    for at in before..=whole.len() {
+        for is_front in [true, false] {
+            let mut part = whole.clone();
+            if is_front {
+                part[at..].fill(0);
+            } else {
+                part[before..at].fill(0);
+            }
+            let is_whole = part == whole;
+            memory.replace(&name, [&part[..], &reserve].concat());
+            let (recovered, applied) = replay(&shared(&memory), &expect()).unwrap();
+            assert_eq!(applied.len(), if is_whole { 6 } else { 5 }, "{at}");
+            let point = if is_whole { writer.point() } else { kept };
+            assert_eq!(recovered.point, point, "{at}");
+        }
+    }
+}
