@@ -42,6 +42,11 @@ impl Block {
             Codec::Plain => packed,
             Codec::Zstd => Slice::from(unpack(&packed, region.plain_len)?),
         };
+        Block::of_payload(payload)
+    }
+
+    /// The block with this payload, which was verified.
+    pub(super) fn of_payload(payload: Slice) -> Result<Block, Malformed> {
         let shape = Shape::parse(&payload)?;
         Ok(Block { payload, shape })
     }

@@ -11,6 +11,7 @@ mod files;
 mod filter;
 mod inspect;
 mod keys;
+mod map;
 mod reader;
 mod salvage;
 mod scan;

@@ -22,6 +22,7 @@ use crate::storage::{ReadCause, ReadFile, Storage};
 use super::fences::Fences;
 use super::files::Files;
 use super::filter::{FilterState, PageSource, SegmentFilter};
+use super::map::Mapped;
 use super::traffic::Counters;
 use super::{Block, Caches, file_name, sidecar};
 
@@ -46,6 +47,8 @@ pub(super) struct Body {
     pub(super) fences: Fences,
     pub(super) filter: FilterState,
     pub(super) counters: Counters,
+    /// The file, where it is mapped.
+    mapped: Option<Mapped>,
 }
 
 /// What one lookup asked and cost in one segment.
@@ -378,7 +381,7 @@ impl Segment {
         self.corrupt(body.fences.extent(block).0, what.to_string())
     }
 
-    /// A data block, from the cache or by one read.
+    /// A data block, from the cache or the map of the file, or by one read.
     pub(super) fn block(
         &self,
         body: &Body,
@@ -388,6 +391,11 @@ impl Segment {
     ) -> Result<Block> {
         let (offset, len) = body.fences.extent(ordinal);
         probe.data_blocks += 1;
+        let mapped = body.mapped.as_ref();
+        if let Some(block) = mapped.and_then(|mapped| mapped.get(ordinal, (offset, len))) {
+            probe.from_cache += 1;
+            return Ok(block);
+        }
         let key = (self.meta.id, offset);
         if let Some(block) = caches.blocks.get(key) {
             probe.from_cache += 1;
@@ -398,7 +406,10 @@ impl Segment {
         probe.block_reads += 1;
         probe.block_bytes += len;
         let block = self.open_block(body, offset, &stored)?;
-        caches.blocks.insert(key, block.clone());
+        match mapped {
+            Some(mapped) if block.payload.is_mapped() => mapped.note(ordinal, &block),
+            _ => caches.blocks.insert(key, block.clone()),
+        }
         Ok(block)
     }
 
@@ -467,7 +478,10 @@ impl Opener<'_> {
             .map_err(|malformed| self.corrupt(footer.index, malformed.to_string()))?;
         let filter = self.filter(&footer, &properties, pinned);
         let identity = self.identity();
+        let mapped = self.file.mapped();
+        let mapped = mapped.map(|bytes| Mapped::new(bytes, fences.block_count()));
         Ok(Body {
+            mapped,
             file: self.file,
             identity,
             footer,

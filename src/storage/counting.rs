@@ -245,6 +245,10 @@ impl ReadFile for CountedRead {
         self.shared.total.add(cause, len as u64);
         Ok(slice)
     }
+
+    fn mapped(&self) -> Option<Slice> {
+        self.inner.mapped()
+    }
 }
 
 #[derive(Debug)]

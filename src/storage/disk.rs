@@ -33,7 +33,8 @@ pub enum Io {
     #[default]
     Pread,
     /// A memory map of each file: a read copies nothing and costs no system call while the page
-    /// is in the system's cache.
+    /// is in the system's cache. A data block is verified when it is first looked at, and takes
+    /// no room in the store's block cache unless it is compressed.
     ///
     /// When the device fails, or someone cuts a mapped file short in spite of the store's lock,
     /// the system ends the process with SIGBUS: no error can be returned. Who overwrites a mapped
@@ -273,6 +274,10 @@ impl ReadFile for Mapped {
         range
             .and_then(|(start, end)| Slice::from_map(Arc::clone(&self.map), start..end))
             .ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+
+    fn mapped(&self) -> Option<Slice> {
+        Slice::from_map(Arc::clone(&self.map), 0..self.map.len())
     }
 }
 

@@ -196,6 +196,12 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     ///
     /// `UnexpectedEof` when the range is not within the file.
     fn read(&self, cause: ReadCause, offset: u64, len: usize) -> io::Result<Slice>;
+
+    /// All bytes, if the file is in a memory map: to look again at what was read before, which is
+    /// not counted as a read.
+    fn mapped(&self) -> Option<Slice> {
+        None
+    }
 }
 
 /// Zeros behind the last append of a file with a reserve, in bytes. An append that a kill cuts

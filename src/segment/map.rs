@@ -1,0 +1,61 @@
+//! Data blocks of a mapped segment: verified once, then used where they are.
+//!
+//! A file that is not mapped is read into memory of the store's own, and its blocks are kept in
+//! the cache. What is mapped is in the system's cache anyway: only that a block was verified is
+//! kept, one bit of it. Compressed blocks go to the store's cache in both cases.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::format::region::{Candidate, TRAILER_BYTES};
+use crate::slice::Slice;
+
+use super::Block;
+
+#[derive(Debug)]
+pub(super) struct Mapped {
+    /// The whole file.
+    bytes: Slice,
+    /// Of each data block, whether it was verified and is not compressed. Relaxed: the bytes do
+    /// not depend on the bit, they have been there all the time.
+    verified: Box<[AtomicU64]>,
+}
+
+impl Mapped {
+    pub(super) fn new(bytes: Slice, block_count: u32) -> Mapped {
+        let words = (block_count as usize).div_ceil(64);
+        Mapped {
+            bytes,
+            verified: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// The block at this place of the file, if it was verified.
+    pub(super) fn get(&self, ordinal: u32, (offset, len): (u64, u64)) -> Option<Block> {
+        let word = self.verified.get(ordinal as usize / 64)?;
+        if word.load(Ordering::Relaxed) & bit(ordinal) == 0 {
+            return None;
+        }
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(len).ok()?)?;
+        let stored = self.bytes.get(start..end)?;
+        let trailer = stored.get(stored.len().checked_sub(TRAILER_BYTES)?..)?;
+        let payload = usize::try_from(Candidate::of(trailer)?.payload_len).ok()?;
+        if payload > stored.len() {
+            return None;
+        }
+        Block::of_payload(self.bytes.slice(start..start + payload)).ok()
+    }
+
+    /// The block has been verified.
+    pub(super) fn note(&self, ordinal: u32, block: &Block) {
+        if block.payload.is_mapped()
+            && let Some(word) = self.verified.get(ordinal as usize / 64)
+        {
+            word.fetch_or(bit(ordinal), Ordering::Relaxed);
+        }
+    }
+}
+
+fn bit(ordinal: u32) -> u64 {
+    1 << (ordinal % 64)
+}
