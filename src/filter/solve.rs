@@ -9,6 +9,7 @@
 //! stash, which costs space but is right.
 
 use super::band::{Equation, Inserted, Row, substitute};
+use super::form::Form;
 use super::hash::{KeyHash, coefficients, mix, remix, start_of};
 use super::ribbon::{
     BLOCK_SLOTS, BUCKET_STARTS, BUMPED_STARTS, LAYER_BYTES, LAYERS_MAX, Layer, Planes, Ribbon,
@@ -69,6 +70,7 @@ pub(super) fn solve(mut keys: Vec<Row>, width: Width) -> Solved {
 struct Solver {
     ribbon: Ribbon,
     body: Vec<u64>,
+    form: Form,
     wide_share: f64,
     /// Blocks so far, all and wide, so that rounding errors of small layers do not add up.
     blocks: u64,
@@ -90,6 +92,7 @@ impl Solver {
         Self {
             ribbon,
             body,
+            form: Form::detect(),
             wide_share: width.wide_share,
             blocks: 0,
             blocks_wide: 0,
@@ -166,7 +169,7 @@ impl Solver {
         let first = self.body.len();
         self.body.resize(first + layer.words(planes) as usize, 0);
         let body = &mut self.body;
-        substitute(band, usize::from(planes.wide), |block, words| {
+        substitute(band, usize::from(planes.wide), self.form, |block, words| {
             let own = usize::from(layer.planes_of(block as u64, planes));
             let word = layer.word_of(block as u64, planes) as usize;
             body[word..word + own].copy_from_slice(&words[..own]);
