@@ -31,7 +31,7 @@ pub(super) enum Inserted {
 }
 
 /// An equation on its way to a slot without a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Equation {
     /// The slot of the first coefficient; at least 64 slots before the end of the band.
     pub(super) slot: usize,
@@ -43,7 +43,7 @@ pub(super) struct Equation {
 impl Equation {
     /// Takes the slot if it has no row, otherwise adds the row and moves on.
     #[inline(always)]
-    fn step(&mut self, band: &mut [Row]) -> Option<Inserted> {
+    pub(super) fn step(&mut self, band: &mut [Row]) -> Option<Inserted> {
         let row = &mut band[self.slot];
         if row.bits == 0 {
             *row = Row {
@@ -75,21 +75,6 @@ impl Equation {
         loop {
             if let Some(inserted) = self.step(band) {
                 return inserted;
-            }
-        }
-    }
-
-    /// Inserts two equations of which neither can meet the other's row: all rows that begin before
-    /// the right one end before it. Each step waits for a load; in turns, two chains of steps take
-    /// hardly longer than one.
-    #[inline]
-    pub(super) fn insert_both(mut self, mut other: Self, band: &mut [Row]) -> (Inserted, Inserted) {
-        loop {
-            if let Some(inserted) = self.step(band) {
-                return (inserted, other.insert(band));
-            }
-            if let Some(inserted) = other.step(band) {
-                return (self.insert(band), inserted);
             }
         }
     }
@@ -175,26 +160,5 @@ mod tests {
         check(&mut band, 0b1011, 4, Inserted::Refused);
         assert!(band == before);
         check(&mut band, 0b0001, 4, Inserted::At(4));
-    }
-
-    #[test]
-    fn two_at_once_are_as_one_by_one() {
-        let mut alone = vec![Row::default(); 640];
-        let mut paired = alone.clone();
-        for i in 0..100u64 {
-            let equation = |place: u64| {
-                let hash = mix(KeyHash(i), place);
-                let slot = (place + hash % 64) as usize;
-                Equation {
-                    slot,
-                    coefficients: coefficients(hash),
-                    value: hash >> 50,
-                }
-            };
-            let (near, far) = (equation(0), equation(400));
-            let one_by_one = (near.insert(&mut alone), far.insert(&mut alone));
-            assert_eq!(near.insert_both(far, &mut paired), one_by_one);
-        }
-        assert!(alone == paired);
     }
 }

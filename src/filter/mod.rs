@@ -20,6 +20,7 @@ mod band;
 mod blocked;
 mod bloomier;
 mod budget;
+mod fill;
 mod form;
 mod hash;
 mod header;
