@@ -10,7 +10,7 @@
 //! 2. A row never changes once it is there. So the rows of the equations inserted last can be taken
 //!    out again by clearing them.
 
-use super::parity::{LANES, parities};
+use super::form::{Form, SLOTS};
 
 /// A 64-bit number with a value: an equation's hash before it is inserted, its coefficients after.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -31,7 +31,7 @@ pub(super) enum Inserted {
 }
 
 /// An equation on its way to a slot without a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Equation {
     /// The slot of the first coefficient; at least 64 slots before the end of the band.
     pub(super) slot: usize,
@@ -43,7 +43,7 @@ pub(super) struct Equation {
 impl Equation {
     /// Takes the slot if it has no row, otherwise adds the row and moves on.
     #[inline(always)]
-    fn step(&mut self, band: &mut [Row]) -> Option<Inserted> {
+    pub(super) fn step(&mut self, band: &mut [Row]) -> Option<Inserted> {
         let row = &mut band[self.slot];
         if row.bits == 0 {
             *row = Row {
@@ -78,21 +78,6 @@ impl Equation {
             }
         }
     }
-
-    /// Inserts two equations of which neither can meet the other's row: all rows that begin before
-    /// the right one end before it. Each step waits for a load; in turns, two chains of steps take
-    /// hardly longer than one.
-    #[inline]
-    pub(super) fn insert_both(mut self, mut other: Self, band: &mut [Row]) -> (Inserted, Inserted) {
-        loop {
-            if let Some(inserted) = self.step(band) {
-                return (inserted, other.insert(band));
-            }
-            if let Some(inserted) = other.step(band) {
-                return (self.insert(band), inserted);
-            }
-        }
-    }
 }
 
 /// Solves the band from its last block of 64 slots to its first and hands each block's number and
@@ -100,56 +85,23 @@ impl Equation {
 ///
 /// Slots without a row must carry a random value: they are free, and with zeros there the values of
 /// absent keys would not be evenly spread in a sparse band.
-pub(super) fn substitute(band: &[Row], planes: usize, mut store: impl FnMut(usize, &[u64; 64])) {
-    let mut state = [0u64; 64];
-    for (block, rows) in band.chunks_exact(64).enumerate().rev() {
-        for (group, lanes) in state.chunks_exact_mut(LANES).enumerate() {
-            let first = group * LANES;
-            if first >= planes {
-                break;
-            }
-            if let Ok(lanes) = <&mut [u64; LANES]>::try_from(lanes) {
-                substitute_lanes(rows, first, lanes);
-            }
-        }
+pub(super) fn substitute(
+    band: &[Row],
+    planes: usize,
+    form: Form,
+    mut store: impl FnMut(usize, &[u64; SLOTS]),
+) {
+    let mut state = [0; SLOTS];
+    let (blocks, _) = band.as_chunks();
+    for (block, rows) in blocks.iter().enumerate().rev() {
+        form.substitute(rows, planes, &mut state);
         store(block, &state);
-    }
-}
-
-/// Slots solved together.
-const STEP: usize = 4;
-
-/// Moves the window of eight planes down over one block: before, bit `k` of a lane is slot `k` of the
-/// next block; after, of this one.
-///
-/// A slot depends on the slot after it, and parities take long. So those of a few slots are taken of
-/// what was solved before them, which can overlap, and the slots' own part is added at the end.
-fn substitute_lanes(rows: &[Row], first_plane: usize, lanes: &mut [u64; LANES]) {
-    for rows in rows.rchunks_exact(STEP) {
-        let mut solved = [0; STEP];
-        for (i, (solved, row)) in solved.iter_mut().zip(rows).enumerate() {
-            let known = lanes.map(|lane| (lane << (STEP - i)) & row.bits);
-            *solved = parities(known) ^ (row.value >> first_plane);
-        }
-        for i in (0..STEP - 1).rev() {
-            for later in i + 1..STEP {
-                let coefficient = (rows[i].bits >> (later - i)) & 1;
-                solved[i] ^= solved[later] & coefficient.wrapping_neg();
-            }
-        }
-        for (j, lane) in lanes.iter_mut().enumerate() {
-            *lane <<= STEP;
-            for (i, solved) in solved.iter().enumerate() {
-                *lane |= ((solved >> j) & 1) << i;
-            }
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::hash::{KeyHash, coefficients, mix};
-    use super::super::parity::evaluate;
     use super::*;
 
     #[test]
@@ -174,14 +126,16 @@ mod tests {
             }
             assert!(equations.len() > 250, "{} equations fit", equations.len());
             let mut body = vec![0u64; 5 * planes];
-            substitute(&band, planes, |block, words| {
+            let form = Form::detect();
+            substitute(&band, planes, form, |block, words| {
                 body[block * planes..][..planes].copy_from_slice(&words[..planes]);
             });
             for (start, row, value) in equations {
                 let (block, shift) = (start / 64, start % 64);
                 let count = if shift == 0 { planes } else { 2 * planes };
                 let words = &body[block * planes..][..count];
-                assert_eq!(evaluate(words, planes, row, shift as u32), value);
+                let found = form.evaluate(words, planes, row, shift as u32);
+                assert_eq!(found, value);
             }
         }
     }
@@ -206,26 +160,5 @@ mod tests {
         check(&mut band, 0b1011, 4, Inserted::Refused);
         assert!(band == before);
         check(&mut band, 0b0001, 4, Inserted::At(4));
-    }
-
-    #[test]
-    fn two_at_once_are_as_one_by_one() {
-        let mut alone = vec![Row::default(); 640];
-        let mut paired = alone.clone();
-        for i in 0..100u64 {
-            let equation = |place: u64| {
-                let hash = mix(KeyHash(i), place);
-                let slot = (place + hash % 64) as usize;
-                Equation {
-                    slot,
-                    coefficients: coefficients(hash),
-                    value: hash >> 50,
-                }
-            };
-            let (near, far) = (equation(0), equation(400));
-            let one_by_one = (near.insert(&mut alone), far.insert(&mut alone));
-            assert_eq!(near.insert_both(far, &mut paired), one_by_one);
-        }
-        assert!(alone == paired);
     }
 }

@@ -5,6 +5,7 @@
 //! instead of 0.82 % at 10 bits per key). The high bits of the mixed hash choose the line, the low 32
 //! bits the bits in it; how is part of the disk format.
 
+use super::form::Form;
 use super::hash::{mix, start_of};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Lookup, Window};
@@ -20,6 +21,17 @@ pub(super) const LINE_WORDS: usize = 8;
 const LINE_BITS: f64 = 512.0;
 /// Odd multiplier between probes. Written to disk by its effect; must not be changed.
 const PROBE_FACTOR: u32 = 0x9e37_79b9;
+
+/// Powers of the multiplier: what each probe of a key is multiplied by from the first on.
+pub(super) const PROBE_POWERS: [u32; PROBES_MAX as usize] = {
+    let mut powers = [1u32; PROBES_MAX as usize];
+    let mut i = 1;
+    while i < powers.len() {
+        powers[i] = powers[i - 1].wrapping_mul(PROBE_FACTOR);
+        i += 1;
+    }
+    powers
+};
 
 /// The bits of a key within its line, as word index and mask: each probe takes the highest 9 bits of
 /// 32 that are multiplied by an odd constant from probe to probe.
@@ -147,18 +159,33 @@ impl Blocked {
     }
 
     #[inline]
-    pub(super) fn answer(&self, window: &Window, words: &[u64]) -> Answer {
-        let Ok(line) = <&[u64; LINE_WORDS]>::try_from(words) else {
-            return Answer::Maybe;
+    pub(super) fn answer(&self, window: &Window, words: &[u64], form: Form) -> Answer {
+        self.judge(words, |line| {
+            form.has_all(line, window.row, self.probe_count)
+        })
+    }
+
+    /// Locates and answers, with a form of [`Form::has_all`].
+    #[inline(always)]
+    pub(super) fn ask(
+        &self,
+        hash: KeyHash,
+        body: &[u64],
+        has_all: impl Fn(&[u64; LINE_WORDS], u64, u8) -> bool,
+    ) -> Answer {
+        let window = match self.locate(hash) {
+            Lookup::Answered(answer) => return answer,
+            Lookup::Window(window) => window,
         };
-        // The word index is below 8 by its construction from 9 bits.
-        // All probes are looked at: a branch after each would be guessed wrong every other time.
-        let clear = probes(window.row, self.probe_count)
-            .fold(0, |clear, (word, mask)| clear | (!line[word] & mask));
-        if clear == 0 {
-            Answer::Maybe
-        } else {
-            Answer::No
+        let words = window.of(body).unwrap_or_default();
+        self.judge(words, |line| has_all(line, window.row, self.probe_count))
+    }
+
+    #[inline(always)]
+    fn judge(&self, words: &[u64], has_all: impl Fn(&[u64; LINE_WORDS]) -> bool) -> Answer {
+        match words.try_into() {
+            Ok(line) if !has_all(line) => Answer::No,
+            _ => Answer::Maybe,
         }
     }
 

@@ -18,10 +18,10 @@
 //! fractional bit is a block bit or a fingerprint bit, never a slot bit.
 
 use super::band::Row;
+use super::form::Form;
 use super::hash::{fingerprint, mix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
-use super::parity::evaluate;
 use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
 use super::solve::{Solved, Width, solve};
 use super::spec::clamp_bits;
@@ -48,6 +48,9 @@ struct Layout {
     block_bits: u32,
     /// Bits of the slot: 0 where it is not stored or where there is but one, at most 16.
     slot_bits: u32,
+    /// The greatest number of so many bits, and of those of block and slot together.
+    block_max: u64,
+    position_max: u64,
 }
 
 impl Layout {
@@ -64,6 +67,8 @@ impl Layout {
             has_slot,
             block_bits,
             slot_bits,
+            block_max: low_mask(block_bits),
+            position_max: low_mask(block_bits + slot_bits),
         }
     }
 
@@ -83,26 +88,23 @@ impl Layout {
         (u64::from(place.block) | slot << self.block_bits) ^ fingerprint(mixed)
     }
 
-    /// What a value of so many bits says about a key with this fingerprint.
-    #[inline]
+    /// What a value of so many bits, 1 to 64, says about a key with this fingerprint.
+    #[inline(always)]
     fn answer(&self, value: u64, bits: u32, fingerprint: u64) -> Answer {
-        let value = (value ^ fingerprint) & low_mask(bits);
-        // The position takes at most 48 bits, so this shift is in range.
-        if value >> self.position_bits() != 0 {
+        let value = (value ^ fingerprint) & (u64::MAX >> (u64::BITS - bits));
+        if value > self.position_max {
             return Answer::No;
         }
-        let block_bits = self.block_bits.min(bits);
-        // At most 32 and 16 bits are left after the masks.
-        let block = (value & low_mask(block_bits)) as u32;
-        let slot = ((value >> self.block_bits) & low_mask(self.slot_bits)) as u16;
+        // At most 32 and 16 bits are left, as nothing is above the position.
+        let block = (value & self.block_max) as u32;
+        let slot = (value >> self.block_bits) as u16;
         if block >= self.block_count || slot > self.max_slot {
             return Answer::No;
         }
-        let slot = self.has_slot.then_some(slot);
         Answer::At(Location {
             block,
-            block_bits: block_bits as u8,
-            slot,
+            block_bits: self.block_bits.min(bits) as u8,
+            slot: self.has_slot.then_some(slot),
         })
     }
 
@@ -274,7 +276,14 @@ impl Bloomier {
     pub(super) fn locate(&self, hash: KeyHash) -> Lookup {
         let mixed = mix(hash, self.salt);
         let fingerprint = fingerprint(mixed);
-        match self.ribbon.locate(mixed, fingerprint) {
+        match self.ribbon.locate_first(mixed, fingerprint) {
+            Some(window) => Lookup::Window(window),
+            None => self.lookup(self.ribbon.locate_bumped(mixed, fingerprint), fingerprint),
+        }
+    }
+
+    fn lookup(&self, spot: Spot, fingerprint: u64) -> Lookup {
+        match spot {
             Spot::Body(window) => Lookup::Window(window),
             Spot::Stash(value) => {
                 let bits = u32::from(self.ribbon.planes.wide);
@@ -285,7 +294,53 @@ impl Bloomier {
     }
 
     #[inline]
-    pub(super) fn answer(&self, window: &Window, words: &[u64]) -> Answer {
+    pub(super) fn answer(&self, window: &Window, words: &[u64], form: Form) -> Answer {
+        let value = form.evaluate(words, window.planes as usize, window.row, window.shift);
+        self.layout.answer(value, window.planes, window.fingerprint)
+    }
+
+    /// Locates and answers, with a form of [`Form::evaluate`].
+    #[inline(always)]
+    pub(super) fn ask(
+        &self,
+        hash: KeyHash,
+        body: &[u64],
+        evaluate: impl Fn(&[u64], usize, u64, u32) -> u64,
+    ) -> Answer {
+        let mixed = mix(hash, self.salt);
+        let fingerprint = fingerprint(mixed);
+        match self.ribbon.locate_first(mixed, fingerprint) {
+            Some(window) => self.answer_in(&window, body, evaluate),
+            None => self.ask_bumped(mixed, fingerprint, body, evaluate),
+        }
+    }
+
+    /// The same for a key that is bumped from the first layer. A call of its own, so that the way of
+    /// most keys needs none.
+    #[inline(never)]
+    fn ask_bumped(
+        &self,
+        mixed: u64,
+        fingerprint: u64,
+        body: &[u64],
+        evaluate: impl Fn(&[u64], usize, u64, u32) -> u64,
+    ) -> Answer {
+        match self.lookup(self.ribbon.locate_bumped(mixed, fingerprint), fingerprint) {
+            Lookup::Answered(answer) => answer,
+            Lookup::Window(window) => self.answer_in(&window, body, evaluate),
+        }
+    }
+
+    #[inline(always)]
+    fn answer_in(
+        &self,
+        window: &Window,
+        body: &[u64],
+        evaluate: impl Fn(&[u64], usize, u64, u32) -> u64,
+    ) -> Answer {
+        let Some(words) = window.of(body) else {
+            return Answer::Maybe;
+        };
         let value = evaluate(words, window.planes as usize, window.row, window.shift);
         self.layout.answer(value, window.planes, window.fingerprint)
     }

@@ -66,6 +66,13 @@ pub(super) fn start_of(mixed: u64, count: u64) -> u64 {
     ((u128::from(mixed) * u128::from(count)) >> 64) as u64
 }
 
+/// The least mixed hash that [`start_of`] maps to `start` or above; `None` if there is none.
+#[inline]
+pub(super) fn least_of(start: u64, count: u64) -> Option<u64> {
+    // Below `count`, the quotient is below 2^64 and so is the next number above it.
+    (start < count).then(|| (u128::from(start) << 64).div_ceil(u128::from(count)) as u64)
+}
+
 /// The 64 coefficients of a key's equation; the lowest is always 1.
 ///
 /// Keys with neighbouring starts share the high bits of `mixed`; the product carries the low bits up
@@ -137,6 +144,21 @@ mod tests {
             let start = start_of(i << 54, 100);
             assert!(start >= previous && start < 100);
             previous = start;
+        }
+    }
+
+    #[test]
+    fn the_least_hash_of_a_start_is_the_first_that_maps_to_it() {
+        for count in [1, 2, 3, 65, 1000, 999_999, u64::from(u32::MAX) * 64 - 63] {
+            for start in [0, 1, 2, 64, 127, count / 2, count - 1] {
+                match least_of(start, count) {
+                    Some(least) => {
+                        assert!(start_of(least, count) >= start);
+                        assert!(least == 0 || start_of(least - 1, count) < start);
+                    }
+                    None => assert!(start_of(u64::MAX, count) < start),
+                }
+            }
         }
     }
 

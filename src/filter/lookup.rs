@@ -37,12 +37,20 @@ impl Window {
     #[inline]
     #[must_use]
     pub fn words(&self) -> Range<u64> {
-        let count = if self.shift == 0 {
-            self.planes
-        } else {
-            2 * self.planes
-        };
-        self.first..self.first + u64::from(count)
+        self.first..self.first + u64::from(self.count())
+    }
+
+    /// The number of words.
+    #[inline]
+    pub(super) fn count(&self) -> u32 {
+        self.planes << u32::from(self.shift != 0)
+    }
+
+    /// The words in a body that is in memory as a whole; `None` if they are not in it.
+    #[inline(always)]
+    pub(super) fn of<'a>(&self, body: &'a [u64]) -> Option<&'a [u64]> {
+        body.get(self.first as usize..)?
+            .get(..self.count() as usize)
     }
 }
 

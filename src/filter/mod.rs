@@ -20,12 +20,13 @@ mod band;
 mod blocked;
 mod bloomier;
 mod budget;
+mod fill;
+mod form;
 mod hash;
 mod header;
 mod lookup;
 mod math;
 mod memory;
-mod parity;
 mod ribbon;
 mod solve;
 mod sort;
@@ -42,6 +43,8 @@ pub use memory::MemoryBloom;
 pub use spec::{BloomierBits, FilterKind, FilterSpec};
 
 use std::fmt;
+
+use form::Form;
 
 /// Where a key is in its segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -107,6 +110,7 @@ pub fn build(input: &Build<'_>) -> Built {
 #[derive(Debug)]
 pub struct Filter {
     family: Family,
+    form: Form,
 }
 
 #[derive(Debug)]
@@ -129,7 +133,8 @@ impl Filter {
                 Family::Bloomier(bloomier::Bloomier::parse(header, body_words)?)
             }
         };
-        Ok(Self { family })
+        let form = Form::detect();
+        Ok(Self { family, form })
     }
 
     /// The first step of a lookup; touches resident memory only.
@@ -152,8 +157,19 @@ impl Filter {
             return Answer::Maybe;
         }
         match &self.family {
-            Family::Bloom(bloom) => bloom.answer(window, words),
-            Family::Bloomier(bloomier) => bloomier.answer(window, words),
+            Family::Bloom(bloom) => bloom.answer(window, words, self.form),
+            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form),
+        }
+    }
+
+    /// Both steps at once, for a body that is in memory as a whole: faster than one after the other. A
+    /// body of another length than the filter was parsed with may be answered with [`Answer::Maybe`].
+    #[inline]
+    #[must_use]
+    pub fn ask(&self, hash: KeyHash, body: &[u64]) -> Answer {
+        match &self.family {
+            Family::Bloom(bloom) => self.form.ask_bloom(bloom, hash, body),
+            Family::Bloomier(bloomier) => self.form.ask_bloomier(bloomier, hash, body),
         }
     }
 

@@ -147,26 +147,26 @@ pub(super) struct Ribbon {
 }
 
 impl Ribbon {
-    /// Finds the place of a key's value from its mixed hash; the fingerprint is passed on.
+    /// The window in the first layer, where most keys are, from a key's mixed hash; `None` if it is
+    /// bumped from there. The fingerprint is passed on.
     #[inline(always)]
-    pub(super) fn locate(&self, mixed: u64, fingerprint: u64) -> Spot {
-        // Most keys are in the first layer; the others are worth a call.
-        match self.layers.split_first() {
-            Some((first, others)) => match self.try_layer(first, mixed, fingerprint) {
-                Some(window) => Spot::Body(window),
-                None => self.locate_bumped(others, remix(mixed), fingerprint),
-            },
-            None => self.locate_last(mixed, fingerprint),
-        }
+    pub(super) fn locate_first(&self, mixed: u64, fingerprint: u64) -> Option<Window> {
+        let first = self.layers.first()?;
+        self.try_layer(first, mixed, fingerprint)
     }
 
+    /// Finds the place of a key's value that is not in the first layer, from the same mixed hash.
     #[inline(never)]
-    fn locate_bumped(&self, layers: &[Layer], mixed: u64, fingerprint: u64) -> Spot {
+    pub(super) fn locate_bumped(&self, mixed: u64, fingerprint: u64) -> Spot {
         let mut mixed = mixed;
-        for layer in layers {
+        for layer in self.layers.iter().skip(1) {
+            mixed = remix(mixed);
             if let Some(window) = self.try_layer(layer, mixed, fingerprint) {
                 return Spot::Body(window);
             }
+        }
+        // The stash and the tail take the hash after that of the last layer that bumps.
+        if !self.layers.is_empty() {
             mixed = remix(mixed);
         }
         self.locate_last(mixed, fingerprint)
@@ -180,7 +180,6 @@ impl Ribbon {
         (!bumped).then(|| layer.window(start, mixed, self, fingerprint))
     }
 
-    #[inline(never)]
     fn locate_last(&self, mixed: u64, fingerprint: u64) -> Spot {
         if let Ok(index) = self.stash.binary_search_by_key(&mixed, |row| row.bits) {
             return Spot::Stash(self.stash[index].value);

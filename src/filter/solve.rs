@@ -1,18 +1,16 @@
 //! Building a bumped ribbon: layers, thresholds, stash and body from hashes and values.
 //!
-//! Buckets are filled from left to right and within a bucket keys from right to left; the first key
-//! that does not fit sets the bucket's threshold, and what lies before it is bumped. Time is linear in
-//! the keys; memory besides the body is 32 bytes per key, two arrays of rows that serve in turn as
-//! sorting space and as the band.
+//! Time is linear in the keys; memory besides the body is 33 bytes per key: two arrays of rows that
+//! serve in turn as sorting space and as the band, and the keys that are bumped.
 //!
 //! Nothing here can fail: hashes that crowd together are bumped through all layers and listed in the
 //! stash, which costs space but is right.
 
-use super::band::{Equation, Inserted, Row, substitute};
-use super::hash::{KeyHash, coefficients, mix, remix, start_of};
-use super::ribbon::{
-    BLOCK_SLOTS, BUCKET_STARTS, BUMPED_STARTS, LAYER_BYTES, LAYERS_MAX, Layer, Planes, Ribbon,
-};
+use super::band::{Inserted, Row, substitute};
+use super::fill::{equation, fill_layer};
+use super::form::Form;
+use super::hash::{KeyHash, mix, remix};
+use super::ribbon::{BLOCK_SLOTS, LAYER_BYTES, LAYERS_MAX, Layer, Planes, Ribbon};
 use super::sort::sort_rows;
 
 /// Keys per slot of a layer that bumps. More than 1: a few more keys are bumped, fewer slots stay
@@ -20,10 +18,6 @@ use super::sort::sort_rows;
 const LAYER_LOAD: f64 = 1.02;
 /// So many keys or fewer make a tail. Chosen by measurement; not part of the disk format.
 const TAIL_KEYS_MAX: usize = 512;
-
-/// Layers with fewer buckets are filled in one run: the last bucket of the left run finds little room
-/// where the right run is done, which costs space that a small layer would notice.
-const PAIRED_BUCKETS_MIN: u64 = 32;
 
 /// How wide the values are.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +63,7 @@ pub(super) fn solve(mut keys: Vec<Row>, width: Width) -> Solved {
 struct Solver {
     ribbon: Ribbon,
     body: Vec<u64>,
+    form: Form,
     wide_share: f64,
     /// Blocks so far, all and wide, so that rounding errors of small layers do not add up.
     blocks: u64,
@@ -90,6 +85,7 @@ impl Solver {
         Self {
             ribbon,
             body,
+            form: Form::detect(),
             wide_share: width.wide_share,
             blocks: 0,
             blocks_wide: 0,
@@ -103,7 +99,9 @@ impl Solver {
             .max(1.0);
         let layer = self.next_layer(blocks as u32);
         clear_band(band, &layer);
-        fill_layer(keys, band, &layer, &mut self.ribbon.thresholds);
+        let thresholds = &mut self.ribbon.thresholds;
+        thresholds.resize(layer.first_threshold + layer.threshold_bytes() as usize, 0);
+        *keys = fill_layer(keys, band, &layer, &mut thresholds[layer.first_threshold..]);
         self.append(&layer, band);
         self.ribbon.layers.push(layer);
     }
@@ -166,7 +164,7 @@ impl Solver {
         let first = self.body.len();
         self.body.resize(first + layer.words(planes) as usize, 0);
         let body = &mut self.body;
-        substitute(band, usize::from(planes.wide), |block, words| {
+        substitute(band, usize::from(planes.wide), self.form, |block, words| {
             let own = usize::from(layer.planes_of(block as u64, planes));
             let word = layer.word_of(block as u64, planes) as usize;
             body[word..word + own].copy_from_slice(&words[..own]);
@@ -177,165 +175,6 @@ impl Solver {
 fn clear_band(band: &mut Vec<Row>, layer: &Layer) {
     band.clear();
     band.resize(layer.blocks as usize * BLOCK_SLOTS as usize, Row::default());
-}
-
-/// The equation of a key in a layer with so many starts.
-#[inline]
-fn equation(key: &Row, starts: u64) -> Equation {
-    let slot = start_of(key.bits, starts) as usize;
-    Equation {
-        slot,
-        coefficients: coefficients(key.bits),
-        value: key.value,
-    }
-}
-
-/// Inserts what fits, appends the thresholds and leaves in `keys` those that are bumped.
-///
-/// The buckets are filled as two runs in turns. An equation that begins in a bucket and all rows that
-/// it can meet there end 63 slots after the bucket, so the runs stay clear of each other while the
-/// left one has a bucket to go. That last bucket waits until the right run is finished: its equations
-/// may run on through rows of the right, which then neither change nor are taken out.
-fn fill_layer(keys: &mut Vec<Row>, band: &mut [Row], layer: &Layer, thresholds: &mut Vec<u8>) {
-    let (starts, buckets) = (layer.starts(), layer.buckets());
-    let first_threshold = thresholds.len();
-    thresholds.resize(first_threshold + layer.threshold_bytes() as usize, 0);
-    let thresholds = &mut thresholds[first_threshold..];
-
-    let middle = if buckets < PAIRED_BUCKETS_MIN {
-        0
-    } else {
-        buckets / 2
-    };
-    let left_keys = keys.partition_point(|key| start_of(key.bits, starts) / BUCKET_STARTS < middle);
-    let (left_keys, right_keys) = keys.split_at(left_keys);
-    let mut left = Filling::new(left_keys, starts);
-    let mut right = Filling::new(right_keys, starts);
-    let paired = middle.saturating_sub(1);
-    for bucket in 0..paired {
-        left.open(bucket);
-        right.open(middle + bucket);
-        left.fill_both(&mut right, band);
-        left.write_threshold(thresholds);
-        right.write_threshold(thresholds);
-    }
-    for bucket in middle + paired..buckets {
-        right.open(bucket);
-        right.fill(band);
-        right.write_threshold(thresholds);
-    }
-    if middle > 0 {
-        left.open(paired);
-        left.fill(band);
-        left.write_threshold(thresholds);
-    }
-    keys.retain(|key| {
-        let start = start_of(key.bits, starts);
-        let bucket = start / BUCKET_STARTS;
-        let code = thresholds[(bucket / 4) as usize] >> (bucket % 4 * 2) & 3;
-        start % BUCKET_STARTS < u64::from(BUMPED_STARTS[usize::from(code)])
-    });
-}
-
-/// A run of buckets that is being filled, each from its right end to its left.
-struct Filling<'a> {
-    starts: u64,
-    /// Keys of the buckets that are still closed.
-    later: &'a [Row],
-    /// The open bucket, its keys and its threshold so far.
-    bucket: u64,
-    keys: &'a [Row],
-    code: u8,
-    /// What became of the last keys in `keys`, the rightmost first.
-    placed: Vec<Inserted>,
-}
-
-impl<'a> Filling<'a> {
-    fn new(keys: &'a [Row], starts: u64) -> Self {
-        Self {
-            starts,
-            later: keys,
-            bucket: 0,
-            keys: &[],
-            code: 0,
-            placed: Vec::new(),
-        }
-    }
-
-    /// Goes on to this bucket.
-    fn open(&mut self, bucket: u64) {
-        let starts = self.starts;
-        let here = |key: &&Row| start_of(key.bits, starts) / BUCKET_STARTS <= bucket;
-        let count = self.later.iter().take_while(here).count();
-        (self.keys, self.later) = self.later.split_at(count);
-        (self.bucket, self.code) = (bucket, 0);
-        self.placed.clear();
-    }
-
-    /// The next key to insert; `None` when the bucket is full or has no more.
-    #[inline]
-    fn next(&self) -> Option<Equation> {
-        let left = self.keys.len() - self.placed.len();
-        let key = if self.code == 0 {
-            self.keys[..left].last()
-        } else {
-            None
-        };
-        key.map(|key| equation(key, self.starts))
-    }
-
-    /// Records what became of the next key. If it was refused, sets the threshold and takes out the
-    /// keys before it.
-    #[inline]
-    fn settle(&mut self, inserted: Inserted, band: &mut [Row]) {
-        if inserted == Inserted::Refused {
-            self.bump(band);
-        } else {
-            self.placed.push(inserted);
-        }
-    }
-
-    fn bump(&mut self, band: &mut [Row]) {
-        let offset = |key: &Row| start_of(key.bits, self.starts) % BUCKET_STARTS;
-        let refused = offset(&self.keys[self.keys.len() - self.placed.len() - 1]);
-        let code = BUMPED_STARTS
-            .iter()
-            .position(|&limit| u64::from(limit) > refused);
-        // The last limit is the size of a bucket, above every offset.
-        let code = code.unwrap_or(BUMPED_STARTS.len() - 1);
-        let limit = u64::from(BUMPED_STARTS[code]);
-        // The key placed last is the one furthest left.
-        while let Some(inserted) = self.placed.last() {
-            if offset(&self.keys[self.keys.len() - self.placed.len()]) >= limit {
-                break;
-            }
-            if let Inserted::At(slot) = *inserted {
-                band[slot] = Row::default();
-            }
-            self.placed.pop();
-        }
-        self.code = code as u8;
-    }
-
-    fn write_threshold(&self, thresholds: &mut [u8]) {
-        thresholds[(self.bucket / 4) as usize] |= self.code << (self.bucket % 4 * 2);
-    }
-
-    fn fill(&mut self, band: &mut [Row]) {
-        while let Some(key) = self.next() {
-            self.settle(key.insert(band), band);
-        }
-    }
-
-    fn fill_both(&mut self, other: &mut Self, band: &mut [Row]) {
-        while let (Some(mine), Some(theirs)) = (self.next(), other.next()) {
-            let (mine, theirs) = mine.insert_both(theirs, band);
-            self.settle(mine, band);
-            other.settle(theirs, band);
-        }
-        self.fill(band);
-        other.fill(band);
-    }
 }
 
 /// Inserts what fits without bumping and returns the keys that do not; the number of these is the

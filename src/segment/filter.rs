@@ -65,10 +65,8 @@ impl Words {
         Words { space, skip }
     }
 
-    fn get(&self, window: &Window) -> &[u64] {
-        let words = window.words();
-        let range = self.skip + words.start as usize..self.skip + words.end as usize;
-        self.space.get(range).unwrap_or_default()
+    fn get(&self) -> &[u64] {
+        self.space.get(self.skip..).unwrap_or_default()
     }
 }
 
@@ -159,20 +157,20 @@ impl SegmentFilter {
         pages: &Cache<FilterPage>,
         probe: &mut Probe,
     ) -> Answer {
+        if let Body::Pinned(words) = &self.body {
+            return self.filter.ask(hash, words.get());
+        }
         let window = match self.filter.locate(hash) {
             Lookup::Answered(answer) => return answer,
             Lookup::Window(window) => window,
         };
-        match &self.body {
-            Body::Pinned(words) => self.filter.answer(&window, words.get(&window)),
-            Body::OnDisk => match self.fetch(&window, (pages, probe)) {
-                Ok(answer) => answer,
-                Err(_damaged) => {
-                    probe.filter_damaged = true;
-                    self.damaged_pages.fetch_add(1, Ordering::Relaxed);
-                    Answer::Maybe
-                }
-            },
+        match self.fetch(&window, (pages, probe)) {
+            Ok(answer) => answer,
+            Err(_damaged) => {
+                probe.filter_damaged = true;
+                self.damaged_pages.fetch_add(1, Ordering::Relaxed);
+                Answer::Maybe
+            }
         }
     }
 

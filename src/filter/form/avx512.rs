@@ -1,0 +1,156 @@
+//! The form for x86-64 processors that count the bits of eight words at once: of Intel since Ice Lake,
+//! of AMD since Zen 4.
+#![expect(unsafe_code, reason = "vectors are loaded through pointers")]
+
+use std::arch::x86_64::{
+    __m512i, _bzhi_u32, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
+    _mm512_maskz_loadu_epi64, _mm512_mullo_epi32, _mm512_or_si512, _mm512_permutexvar_epi32,
+    _mm512_popcnt_epi64, _mm512_rorv_epi32, _mm512_set1_epi32, _mm512_set1_epi64,
+    _mm512_setr_epi64, _mm512_slli_epi64, _mm512_srli_epi32, _mm512_srlv_epi64,
+    _mm512_storeu_si512, _mm512_test_epi32_mask, _mm512_test_epi64_mask, _mm512_xor_si512,
+};
+
+use super::{Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Row, SLOTS};
+
+pub(super) fn is_available() -> bool {
+    std::is_x86_feature_detected!("avx512f")
+        && std::is_x86_feature_detected!("avx512vpopcntdq")
+        && std::is_x86_feature_detected!("bmi2")
+        && std::is_x86_feature_detected!("popcnt")
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn ask_bloomier(filter: &Bloomier, hash: KeyHash, body: &[u64]) -> Answer {
+    filter.ask(hash, body, |words, planes, row, shift| {
+        evaluate(words, planes, row, shift)
+    })
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn ask_bloom(filter: &Blocked, hash: KeyHash, body: &[u64]) -> Answer {
+    filter.ask(hash, body, |line, mixed, count| has_all(line, mixed, count))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
+    let planes = Planes {
+        low: &words[..planes],
+        high: &words[words.len() - planes..],
+        masks: (
+            _mm512_set1_epi64((row << shift) as i64),
+            _mm512_set1_epi64(((row >> 1) >> (63 - shift)) as i64),
+        ),
+    };
+    let mut value = planes.bits(0);
+    if planes.low.len() > LANES {
+        value |= planes.bits(LANES) << LANES;
+    }
+    if planes.low.len() > 2 * LANES {
+        for first in (2 * LANES..planes.low.len()).step_by(LANES) {
+            value |= planes.bits(first) << first;
+        }
+    }
+    value
+}
+
+/// Two blocks, and where in them the equation's coefficients are.
+struct Planes<'a> {
+    low: &'a [u64],
+    /// As many as `low`.
+    high: &'a [u64],
+    masks: (__m512i, __m512i),
+}
+
+impl Planes<'_> {
+    /// The bits of the value from eight planes or as many as there are; `first` is one of them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+    fn bits(&self, first: usize) -> u64 {
+        let there = _bzhi_u32(0xff, (self.low.len() - first) as u32) as u8;
+        // SAFETY: words outside the mask are not touched, those in it lie within the slice.
+        let low = unsafe { _mm512_maskz_loadu_epi64(there, self.low.as_ptr().add(first).cast()) };
+        // SAFETY: as above.
+        let high = unsafe { _mm512_maskz_loadu_epi64(there, self.high.as_ptr().add(first).cast()) };
+        let slots = _mm512_xor_si512(
+            _mm512_and_si512(low, self.masks.0),
+            _mm512_and_si512(high, self.masks.1),
+        );
+        let ones = _mm512_set1_epi64(1);
+        u64::from(_mm512_test_epi64_mask(_mm512_popcnt_epi64(slots), ones))
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn substitute(rows: &[Row; SLOTS], planes: usize, state: &mut [u64; SLOTS]) {
+    let (pairs, _) = state.as_chunks_mut();
+    for (pair, lanes) in pairs.iter_mut().enumerate() {
+        let first = pair * 2 * LANES;
+        if first >= planes {
+            break;
+        }
+        substitute_lanes(rows, first as i64, lanes);
+    }
+}
+
+/// The same for sixteen planes: each slot waits for the one after it, so two vectors take hardly longer
+/// than one.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+fn substitute_lanes(rows: &[Row; SLOTS], first: i64, lanes: &mut [u64; 2 * LANES]) {
+    let ones = _mm512_set1_epi64(1);
+    let numbers = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    let planes = (
+        _mm512_add_epi64(numbers, _mm512_set1_epi64(first)),
+        _mm512_add_epi64(numbers, _mm512_set1_epi64(first + LANES as i64)),
+    );
+    let step = |lanes, row: &Row, planes| {
+        let value = _mm512_srlv_epi64(_mm512_set1_epi64(row.value as i64), planes);
+        let own = _mm512_and_si512(value, ones);
+        let known = _mm512_slli_epi64::<1>(lanes);
+        // The own slot's bit of `known` is zero, so the value's bit can be counted in its place.
+        let terms = _mm512_and_si512(known, _mm512_set1_epi64(row.bits as i64));
+        let count = _mm512_popcnt_epi64(_mm512_or_si512(terms, own));
+        _mm512_or_si512(known, _mm512_and_si512(count, ones))
+    };
+    let (low, high) = lanes.split_at_mut(LANES);
+    // SAFETY: eight words are 64 bytes, here and below.
+    let mut low_lanes = unsafe { _mm512_loadu_si512(low.as_ptr().cast()) };
+    // SAFETY: as above.
+    let mut high_lanes = unsafe { _mm512_loadu_si512(high.as_ptr().cast()) };
+    for row in rows.iter().rev() {
+        low_lanes = step(low_lanes, row, planes.0);
+        high_lanes = step(high_lanes, row, planes.1);
+    }
+    // SAFETY: as above.
+    unsafe { _mm512_storeu_si512(low.as_mut_ptr().cast(), low_lanes) };
+    // SAFETY: as above.
+    unsafe { _mm512_storeu_si512(high.as_mut_ptr().cast(), high_lanes) };
+}
+
+/// All probes at once, or half of them if they are more than 16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn has_all(line: &[u64; LINE_WORDS], mixed: u64, count: u8) -> bool {
+    // SAFETY: a line has 64 bytes.
+    let line = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+    // Only the low half of the mixed hash takes part.
+    let start = _mm512_set1_epi32(mixed as i32);
+    let wanted = u32::MAX >> (32 - u32::from(count));
+    let mut found = 0;
+    let (halves, _) = PROBE_POWERS.as_chunks::<16>();
+    for (half, powers) in halves.iter().enumerate() {
+        // SAFETY: sixteen powers are 64 bytes.
+        let powers = unsafe { _mm512_loadu_si512(powers.as_ptr().cast()) };
+        let states = _mm512_mullo_epi32(start, powers);
+        // The words of this machine are little-endian: of the 9 bits, the highest 4 name one of 16
+        // half words and the lowest 5, which the rotation takes, the bit in it.
+        let halves = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(states), line);
+        let bits = _mm512_rorv_epi32(halves, _mm512_srli_epi32::<23>(states));
+        found |= u32::from(_mm512_test_epi32_mask(bits, _mm512_set1_epi32(1))) << (half * 16);
+        if count <= 16 {
+            break;
+        }
+    }
+    found & wanted == wanted
+}
