@@ -5,6 +5,7 @@
 //! page full of links is saved so.
 
 mod charset;
+mod plain;
 mod tags;
 #[cfg(test)]
 mod tests;
