@@ -42,6 +42,35 @@ pub(super) fn read(html: &[u8], attributes: &mut Attributes) -> Option<Plain> {
     whole(html, end, into).map(|len| Plain { tag, len })
 }
 
+/// The character that stands at the beginning of `html` as one of the commonest references, and the
+/// reference's length.
+#[inline]
+pub(super) fn reference<'r>(html: &[u8], room: &'r mut [u8; 4]) -> Option<(&'r str, usize)> {
+    // Longer than any of those below.
+    const LEN_MAX: usize = 10;
+    let html = &html[..html.len().min(LEN_MAX)];
+    let name = html.strip_prefix(b"&")?;
+    let name = &name[..memchr(b';', name)?];
+    let character = match name {
+        b"amp" => '&',
+        b"gt" => '>',
+        b"lt" => '<',
+        b"nbsp" => '\u{a0}',
+        b"quot" => '"',
+        _ => numbered(name.strip_prefix(b"#")?)?,
+    };
+    Some((character.encode_utf8(room), name.len() + 2))
+}
+
+/// The character with a decimal number, if the standard has no other in its place.
+fn numbered(digits: &[u8]) -> Option<char> {
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    char::from_u32(number).filter(|&character| !character.is_control())
+}
+
 /// Where a tag ends whose name ends at `at`. The attributes that matter go `into`.
 fn whole(html: &[u8], mut at: usize, mut into: Option<&mut Attributes>) -> Option<usize> {
     loop {
