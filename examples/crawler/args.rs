@@ -86,6 +86,9 @@ pub(crate) struct Args {
     /// Name sent with each request; robots.txt is read for what stands before the first slash
     #[arg(long, value_name = "TEXT", default_value = concat!("criba/", env!("CARGO_PKG_VERSION")), help_heading = "How fast")]
     pub(crate) agent: String,
+    /// Trust the certificate authorities in this PEM file too, for https
+    #[arg(long, value_name = "FILE", help_heading = "How fast")]
+    pub(crate) ca: Option<PathBuf>,
 
     /// What says whether a URL was seen
     #[arg(
@@ -135,7 +138,7 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) false_positives: f64,
-    /// Megabytes for the cache of data blocks
+    /// Megabytes for the cache of data blocks, and for that of sled
     #[arg(
         long,
         value_name = "MB",

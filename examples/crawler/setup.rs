@@ -67,7 +67,8 @@ impl Plan {
 
     fn fetching(&self) -> Result<Fetching, Failure> {
         let args = &self.args;
-        let tls = Tls::new().map_err(|error| Failure::Usage(format!("TLS: {error}")))?;
+        let tls = Tls::new(args.ca.as_deref())
+            .map_err(|what| Failure::Usage(format!("--ca: {}", crate::escape::Plain(&what))))?;
         let silence = Duration::from_secs(args.timeout);
         let workers = if args.fast {
             self.pace().connections
@@ -130,6 +131,7 @@ impl Plan {
             front: args.front.unwrap_or(FRONT),
             filter_bits: args.filter_bits,
             false_positives: args.false_positives,
+            sled_bytes: args.cache << 20,
         })
     }
 

@@ -27,6 +27,13 @@ pub(crate) struct Simhash {
 }
 
 impl Simhash {
+    /// For a text of so many bytes at most: room for it is made once.
+    pub(crate) fn for_text(len: usize) -> Simhash {
+        Simhash {
+            text: Vec::with_capacity(len + 2 * BLOCK),
+        }
+    }
+
     /// Adds a piece of text. A word may go on in the next piece. Case does not count, nor does what
     /// stands between words.
     ///

@@ -42,7 +42,7 @@ pub(crate) struct Report {
     took: Duration,
     /// Resident bytes, at equal steps of the stream.
     memory: Vec<u64>,
-    /// System calls that read, of the whole process, background work included.
+    /// System calls that read, of the thread that asks: what works in the background does not count.
     read_calls: u64,
 }
 
@@ -135,7 +135,7 @@ fn resident() -> Option<u64> {
 }
 
 fn read_calls() -> u64 {
-    let io = std::fs::read_to_string(Path::new("/proc/self/io")).unwrap_or_default();
+    let io = std::fs::read_to_string(Path::new("/proc/thread-self/io")).unwrap_or_default();
     field(&io, "syscr:").unwrap_or_default()
 }
 
@@ -202,6 +202,7 @@ mod tests {
                 front: 1000,
                 filter_bits,
                 false_positives,
+                sled_bytes: 0,
             };
             let report = Stream {
                 links: 60_000,

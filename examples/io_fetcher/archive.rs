@@ -69,14 +69,16 @@ impl Archive {
         Ok(archive)
     }
 
+    /// Opens an existing archive, of either kind, to take something out of it.
+    pub(crate) fn open_to_change(path: &Path) -> Result<Archive, Failure> {
+        expect_store(path)?;
+        let db = builder(&path.join("index"), None).create(Create::Never);
+        Archive::over(path, db.open()?, 1)
+    }
+
     /// Opens an existing archive to read; others may read it at the same time.
     pub(crate) fn open_to_read(path: &Path) -> Result<Archive, Failure> {
-        if !path.join("index").is_dir() {
-            return Err(Failure::usage(format!(
-                "{} is no store; `ingest` makes one",
-                path.display()
-            )));
-        }
+        expect_store(path)?;
         let db = builder(&path.join("index"), None)
             .create(Create::Never)
             .access(Access::ReadOnly)
@@ -180,6 +182,16 @@ impl Archive {
 
     pub(crate) fn packs_folder(&self) -> PathBuf {
         self.path.join("packs")
+    }
+}
+
+fn expect_store(path: &Path) -> Result<(), Failure> {
+    match path.join("index").is_dir() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{} is no store; `ingest` makes one",
+            path.display()
+        ))),
     }
 }
 

@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Stats(StatsArgs),
     /// Read and verify everything.
     Check(CheckArgs),
+    /// Forget names: paths with all below them, and URLs. What is still there is new to the next ingest.
+    Forget(ForgetArgs),
+    /// Give back the space of contents that no name has any more.
+    Gc(GcArgs),
 }
 
 /// Where the store is.
@@ -165,6 +169,21 @@ pub(crate) struct StatsArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Paths and URLs as `list` shows them.
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GcArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -213,11 +213,16 @@ fn compare(
     maybe: &Maybe<'_>,
     candidate: Option<&Document>,
 ) -> Result<Verdict, String> {
+    let work = maybe.work;
+    let hashed = || run.sources.hash(&work.path, &work.stamp, maybe.first);
+    if maybe.candidate == keys::SEVERAL {
+        return Ok(Verdict::Hash(hashed()?));
+    }
     let Some(candidate) = candidate else {
         return Ok(Verdict::Refuted);
     };
     let mut left = maybe.first;
-    let mut is_same = candidate.size == maybe.work.stamp.size;
+    let mut is_same = candidate.size == work.stamp.size;
     let stored = run.archive.read(candidate, |part| {
         let len = part.len().min(left.len());
         is_same &= part[..len] == left[..len];
@@ -227,12 +232,10 @@ fn compare(
     if stored.is_err() || !is_same {
         return Ok(Verdict::Refuted);
     }
-    if maybe.work.stamp.size <= BLOCK_BYTES as u64 {
+    if work.stamp.size <= BLOCK_BYTES as u64 {
         return Ok(Verdict::Same);
     }
-    let work = maybe.work;
-    let hash = run.sources.hash(&work.path, &work.stamp, maybe.first)?;
-    Ok(Verdict::Hash(hash))
+    Ok(Verdict::Hash(hashed()?))
 }
 
 /// `--paranoid`: compares files whose stamp has not changed with what is stored for them, and

@@ -9,7 +9,7 @@
 //! | `U` URL | what was fetched: validators, document number |
 //! | `I` device, inode | content of a file with several names |
 //! | `S` size | index only: the one document of this size, or "several" |
-//! | `F` fingerprint | the one document with this size and first block, or "several" |
+//! | `F` fingerprint | a document with this size and first block; 0 stands for several, told apart by hash |
 //! | `W` hash | the document with this content |
 //! | `B` fingerprint | where this block or line is stored |
 //! | `d` number | document: size, hash, where its content is |
@@ -25,8 +25,15 @@ pub(crate) const TOTALS: &[u8] = b"T";
 pub(crate) const DIRECTORY: u8 = b'D';
 pub(crate) const URL: u8 = b'U';
 pub(crate) const DOCUMENT: u8 = b'd';
+pub(crate) const INODE: u8 = b'I';
+pub(crate) const FIRST_BLOCK: u8 = b'F';
+pub(crate) const WHOLE: u8 = b'W';
 /// The first letter there is: `Ledger::commit_pieces` relies on it.
 pub(crate) const PIECE: u8 = b'B';
+
+/// With content, in place of a document number under `F`: ask for the whole hash. (The empty document,
+/// whose number this is, has no first block.)
+pub(crate) const SEVERAL: u64 = 0;
 
 /// Bytes of a fingerprint: no two contents share one unless someone does 2^80 work for it.
 pub(crate) const FINGERPRINT_BYTES: usize = 20;
@@ -75,7 +82,7 @@ pub(crate) fn inode(device: u64, inode: u64) -> Vec<u8> {
     let mut rest = [0; 16];
     rest[..8].copy_from_slice(&device.to_le_bytes());
     rest[8..].copy_from_slice(&inode.to_le_bytes());
-    key(b'I', &rest)
+    key(INODE, &rest)
 }
 
 pub(crate) fn size(size: u64) -> Vec<u8> {
@@ -83,11 +90,11 @@ pub(crate) fn size(size: u64) -> Vec<u8> {
 }
 
 pub(crate) fn first_block(fingerprint: &Fingerprint) -> Vec<u8> {
-    key(b'F', fingerprint)
+    key(FIRST_BLOCK, fingerprint)
 }
 
 pub(crate) fn whole(hash: &Hash) -> Vec<u8> {
-    key(b'W', hash)
+    key(WHOLE, hash)
 }
 
 pub(crate) fn piece(fingerprint: &Fingerprint) -> Vec<u8> {

@@ -14,6 +14,7 @@
 
 mod archive;
 mod args;
+mod changes;
 mod check;
 mod codec;
 mod content;
@@ -21,6 +22,8 @@ mod diff;
 mod escape;
 mod exit;
 mod extract;
+mod forget;
+mod gc;
 mod index;
 mod ingest;
 mod keys;
@@ -82,5 +85,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::List(args) => list::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Check(args) => check::run(args),
+        Command::Forget(args) => forget::run(args),
+        Command::Gc(args) => gc::run(args),
     }
 }

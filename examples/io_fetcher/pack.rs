@@ -11,17 +11,21 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{FallocateFlags, fallocate};
 use zstd::bulk::Compressor;
 
 use crate::record::{FRAME_BYTES_MAX, Frame};
 
 /// Addresses of one file; a frame does not cross into the next. Fixed: addresses are on disk.
 const PACK_BYTES: u64 = 1 << 30;
+
+/// What can be given back to the file system: holes are made of whole blocks.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 /// Files that stay open for reading.
 const OPEN_MAX: usize = 32;
@@ -189,13 +193,46 @@ impl Packs {
         Ok(file)
     }
 
-    /// Bytes of the files, what is no longer referred to included.
+    /// Gives the blocks back that are `free`: a file that has no others goes, but for the last one.
+    /// Nothing in the index may lead there any more, and that must be synced.
+    pub(crate) fn free(&self, free: impl Fn(u64) -> bool) -> io::Result<()> {
+        const BLOCKS: u64 = PACK_BYTES / BLOCK_BYTES;
+        let end = self.end() / BLOCK_BYTES;
+        for pack in 0..=end / BLOCKS {
+            let (first, end) = (pack * BLOCKS, end.min((pack + 1) * BLOCKS));
+            let path = self.path(pack);
+            if !path.exists() {
+                continue;
+            }
+            if end - first == BLOCKS && (first..end).all(&free) {
+                std::fs::remove_file(&path)?;
+                continue;
+            }
+            let file = OpenOptions::new().write(true).open(&path)?;
+            let mut at = first;
+            while at < end {
+                let is_free = free(at);
+                let len = (at..end)
+                    .take_while(|&block| free(block) == is_free)
+                    .count() as u64;
+                if is_free {
+                    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    let offset = (at - first) * BLOCK_BYTES;
+                    fallocate(&file, flags, offset, len * BLOCK_BYTES)?;
+                }
+                at += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that the files take, what is no longer referred to included, holes not.
     pub(crate) fn bytes_on_disk(folder: &Path) -> u64 {
         let sizes = std::fs::read_dir(folder)
             .into_iter()
             .flatten()
             .filter_map(|entry| entry.ok()?.metadata().ok())
-            .map(|meta| meta.len());
+            .map(|meta| meta.len().min(meta.blocks() * 512));
         sizes.sum()
     }
 }

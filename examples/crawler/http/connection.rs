@@ -2,10 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use url::{Host, Url};
 
@@ -16,20 +18,42 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the authorities that browsers trust.
-    pub(crate) fn new() -> Result<Tls, rustls::Error> {
-        let roots = RootCertStore {
+    /// Trusts the authorities that browsers trust, and those whose certificates stand in a PEM file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with that file.
+    pub(crate) fn new(ca: Option<&Path>) -> Result<Tls, String> {
+        let mut roots = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
         };
+        if let Some(path) = ca {
+            add_authorities(&mut roots, path)
+                .map_err(|what| format!("{}: {what}", path.display()))?;
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Tls {
             config: Arc::new(config),
         })
     }
+}
+
+fn add_authorities(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
+    let before = roots.len();
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if roots.len() == before {
+        return Err("it holds no certificate; name a file in PEM, as openssl writes it".into());
+    }
+    Ok(())
 }
 
 enum Stream {

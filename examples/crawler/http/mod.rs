@@ -7,6 +7,8 @@ mod body;
 mod connection;
 mod head;
 mod request;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use connection::{Connection, Tls};
 pub(crate) use head::Head;

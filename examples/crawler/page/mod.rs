@@ -5,15 +5,18 @@
 //! page full of links is saved so.
 
 mod charset;
+mod plain;
 mod tags;
 #[cfg(test)]
 mod tests;
 mod wishes;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use encoding_rs::Encoding;
 use url::Url;
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::tags::{Attribute, Attributes, Sink, Tag};
 use crate::address::{Joiner, Normal};
@@ -77,7 +80,10 @@ pub(crate) fn read(
     normal: &Normal,
 ) -> Page {
     let (html, encoding) = charset::decode(body, content_type);
-    let mut reading = Reading::default();
+    let mut reading = Reading {
+        simhash: Simhash::for_text(html.len()),
+        ..Reading::default()
+    };
     if let Some(lines) = robots_tag {
         wishes::header(lines, &mut reading.page);
     }
@@ -99,12 +105,16 @@ struct Reading {
 /// Link targets as they are written, without fragments, each once.
 #[derive(Default)]
 struct Targets {
+    /// One text behind the other.
+    texts: Vec<u8>,
     list: Vec<Target>,
-    places: HashMap<Vec<u8>, usize>,
+    /// By hash. Of two texts with one hash the second is not found again: then it is there more than once,
+    /// until [`links`] makes one of all that lead to the same page.
+    places: HashMap<u64, usize>,
 }
 
 struct Target {
-    text: Vec<u8>,
+    text: Range<usize>,
     nofollow: bool,
     kind: LinkKind,
 }
@@ -112,15 +122,18 @@ struct Target {
 impl Targets {
     fn add(&mut self, text: &[u8], nofollow: bool, kind: LinkKind) {
         let text = without_fragment(text);
-        if let Some(&place) = self.places.get(text) {
-            let target = &mut self.list[place];
+        let place = *self.places.entry(xxh3_64(text)).or_insert(self.list.len());
+        if let Some(target) = self.list.get_mut(place)
+            && self.texts[target.text.clone()] == *text
+        {
             target.nofollow &= nofollow;
             target.kind = target.kind.min(kind);
             return;
         }
-        self.places.insert(text.to_vec(), self.list.len());
+        let start = self.texts.len();
+        self.texts.extend_from_slice(text);
         self.list.push(Target {
-            text: text.to_vec(),
+            text: start..self.texts.len(),
             nofollow,
             kind,
         });
@@ -209,7 +222,7 @@ impl Reading {
         let joiner = Joiner::new(normal, base.as_ref().unwrap_or(url), encoding);
         let join = |target: &[u8]| joiner.join(&String::from_utf8_lossy(target));
         self.page.canonical = self.canonical.and_then(|target| join(&target));
-        self.page.links = links(&self.targets.list, url, join);
+        self.page.links = links(&self.targets, url, join);
         self.page.simhash = self.simhash.finish();
         self.page.title = collapsed(&String::from_utf8_lossy(&self.title));
         self.page
@@ -217,28 +230,30 @@ impl Reading {
 }
 
 /// Targets as addresses: different ones may have become the same.
-fn links(targets: &[Target], own: &Url, join: impl Fn(&[u8]) -> Option<Url>) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::with_capacity(targets.len());
-    let mut places: HashMap<Url, usize> = HashMap::with_capacity(targets.len());
-    for target in targets {
-        let Some(url) = join(&target.text) else {
-            continue;
-        };
-        if url == *own {
-            continue;
-        }
-        if let Some(&place) = places.get(&url) {
-            let link = &mut links[place];
-            link.nofollow &= target.nofollow;
-            link.kind = link.kind.min(target.kind);
-            continue;
-        }
-        places.insert(url.clone(), links.len());
-        links.push(Link {
+fn links(targets: &Targets, own: &Url, join: impl Fn(&[u8]) -> Option<Url>) -> Vec<Link> {
+    let joined = targets.list.iter().filter_map(|target| {
+        let url = join(&targets.texts[target.text.clone()]).filter(|url| url != own)?;
+        Some(Link {
             url,
             nofollow: target.nofollow,
             kind: target.kind,
-        });
+        })
+    });
+    let mut links: Vec<Link> = joined.collect();
+    let mut places = HashMap::with_capacity(links.len());
+    let mut again = Vec::new();
+    for (at, link) in links.iter().enumerate() {
+        let first = *places.entry(link.url.as_str()).or_insert(at);
+        if first < at {
+            again.push((first, at));
+        }
+    }
+    for &(first, at) in &again {
+        links[first].nofollow &= links[at].nofollow;
+        links[first].kind = links[first].kind.min(links[at].kind);
+    }
+    for &(_, at) in again.iter().rev() {
+        links.remove(at);
     }
     links
 }

@@ -3,8 +3,17 @@
 //! Tokens are those of the WHATWG standard with scripting off, so what stands in `<noscript>` counts.
 //! There is no tree; which content is not markup (scripts, styles, titles) follows from tag names alone.
 //! Within `<svg>` and `<math>` these names mean other things; a count of open ones is enough to know.
+//!
+//! The tokenizer is the authority, and a machine of many states. Right behind a tag, as long as the markup
+//! is plain, `plain.rs` reads on in its place.
 
-use html5gum::{Emitter, Error, State, Tokenizer};
+use std::cell::Cell;
+use std::convert::Infallible;
+
+use html5gum::{Emitter, Error, Reader, State, Tokenizer};
+use memchr::memchr2;
+
+use super::plain;
 
 /// Takes what is read.
 pub(super) trait Sink {
@@ -20,10 +29,52 @@ pub(super) trait Sink {
 
 /// Reads `html`, which is in UTF-8 or any charset that agrees with it on ASCII.
 pub(super) fn read<S: Sink>(html: &[u8], sink: &mut S) {
-    let emitter = Tags::new(sink);
-    // One token at most: the sink has seen enough.
-    match Tokenizer::new_with_emitter(html, emitter).next() {
-        Some(Ok(())) | None => {}
+    let rest = Cell::new(html);
+    let mut tags = Tags::new(sink, &rest);
+    tags.read_plain();
+    tags.read_on();
+}
+
+/// What was not read yet.
+type Rest<'h> = Cell<&'h [u8]>;
+
+/// Gives the rest to the tokenizer.
+struct Source<'r, 'h>(&'r Rest<'h>);
+
+impl Reader for Source<'_, '_> {
+    type Error = Infallible;
+
+    fn read_byte(&mut self) -> Result<Option<u8>, Infallible> {
+        let Some((&byte, rest)) = self.0.get().split_first() else {
+            return Ok(None);
+        };
+        self.0.set(rest);
+        Ok(Some(byte))
+    }
+
+    fn try_read_string(&mut self, text: &[u8], case_sensitive: bool) -> Result<bool, Infallible> {
+        let Some((found, rest)) = self.0.get().split_at_checked(text.len()) else {
+            return Ok(false);
+        };
+        let is_it = found == text || !case_sensitive && found.eq_ignore_ascii_case(text);
+        if is_it {
+            self.0.set(rest);
+        }
+        Ok(is_it)
+    }
+
+    fn read_until<'b>(
+        &'b mut self,
+        needles: &[u8],
+        _: &'b mut [u8; 4],
+    ) -> Result<Option<&'b [u8]>, Infallible> {
+        let rest = self.0.get();
+        let found = rest.iter().position(|byte| needles.contains(byte));
+        // A needle comes alone.
+        let len = found.map_or(rest.len(), |at| at.max(1));
+        let (read, rest) = rest.split_at(len);
+        self.0.set(rest);
+        Ok((!read.is_empty()).then_some(read))
     }
 }
 
@@ -50,9 +101,25 @@ pub(super) enum Attribute {
     Src,
 }
 
+impl Tag {
+    /// The tag with this name, if it is one that matters.
+    pub(super) fn of(name: &[u8]) -> Option<Tag> {
+        Some(match name {
+            b"a" => Tag::A,
+            b"area" => Tag::Area,
+            b"base" => Tag::Base,
+            b"frame" | b"iframe" => Tag::Frame,
+            b"link" => Tag::Link,
+            b"meta" => Tag::Meta,
+            _ => return None,
+        })
+    }
+}
+
 const NAMES: usize = 7;
 
-fn attribute(name: &[u8]) -> Option<Attribute> {
+/// The attribute with this name, if it is one that matters.
+pub(super) fn attribute(name: &[u8]) -> Option<Attribute> {
     Some(match name {
         b"charset" => Attribute::Charset,
         b"content" => Attribute::Content,
@@ -78,8 +145,15 @@ impl Attributes {
         self.is_set[at].then_some(&self.values[at])
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.is_set = [false; NAMES];
+    }
+
+    /// Sets an attribute, unless there is one of that name.
+    pub(super) fn put(&mut self, name: Attribute, value: &[u8]) {
+        if let Some(room) = self.begin(name) {
+            room.extend_from_slice(value);
+        }
     }
 
     /// Begins an attribute, unless there is one of that name.
@@ -103,8 +177,11 @@ enum Content {
     Title,
 }
 
-struct Tags<'s, S> {
+struct Tags<'s, 'h, S> {
     sink: &'s mut S,
+    rest: &'s Rest<'h>,
+    /// Not everything is left to the tokenizer.
+    reads_plain: bool,
     content: Content,
     has_title: bool,
     /// How many `<svg>` and `<math>` are open.
@@ -123,10 +200,12 @@ struct Tags<'s, S> {
     current: Option<Attribute>,
 }
 
-impl<'s, S: Sink> Tags<'s, S> {
-    fn new(sink: &'s mut S) -> Self {
+impl<'s, 'h, S: Sink> Tags<'s, 'h, S> {
+    fn new(sink: &'s mut S, rest: &'s Rest<'h>) -> Self {
         Self {
             sink,
+            rest,
+            reads_plain: true,
             content: Content::Visible,
             has_title: false,
             foreign: 0,
@@ -142,18 +221,46 @@ impl<'s, S: Sink> Tags<'s, S> {
         }
     }
 
+    /// Reads to the end with the tokenizer, which calls back.
+    fn read_on(self) {
+        let source = Source(self.rest);
+        // One token at most: the sink has seen enough.
+        match Tokenizer::new_with_emitter(source, self).next() {
+            Some(Ok(())) | None => {}
+        }
+    }
+
+    /// Reads what is plain. This may be done where the tokenizer would read text next.
+    fn read_plain(&mut self) {
+        let mut rest = self.rest.get();
+        while self.reads_plain && self.foreign == 0 && !self.is_done {
+            let text = memchr2(b'<', b'&', rest).unwrap_or(rest.len());
+            if text > 0 {
+                self.sink.text(&rest[..text]);
+                rest = &rest[text..];
+            }
+            let mut room = [0; 4];
+            if let Some((character, len)) = plain::reference(rest, &mut room) {
+                self.sink.text(character.as_bytes());
+                rest = &rest[len..];
+                continue;
+            }
+            let Some(plain) = plain::read(rest, &mut self.attributes) else {
+                break;
+            };
+            rest = &rest[plain.len..];
+            self.sink.boundary();
+            if let Some(tag) = plain.tag {
+                self.is_done = !self.sink.tag(tag, &self.attributes);
+            }
+        }
+        self.rest.set(rest);
+    }
+
     /// Settles which tag this is, once its name is complete.
     fn name_is_complete(&mut self) {
         if self.tag.is_none() && !self.is_end {
-            self.tag = match self.name.as_slice() {
-                b"a" => Some(Tag::A),
-                b"area" => Some(Tag::Area),
-                b"base" => Some(Tag::Base),
-                b"frame" | b"iframe" => Some(Tag::Frame),
-                b"link" => Some(Tag::Link),
-                b"meta" => Some(Tag::Meta),
-                _ => None,
-            };
+            self.tag = Tag::of(&self.name);
         }
     }
 
@@ -262,7 +369,7 @@ const BREAKOUT: [&[u8]; 43] = [
     b"ul",
 ];
 
-impl<S: Sink> Emitter for Tags<'_, S> {
+impl<S: Sink> Emitter for Tags<'_, '_, S> {
     type Token = ();
 
     fn set_last_start_tag(&mut self, name: Option<&[u8]>) {
@@ -313,12 +420,17 @@ impl<S: Sink> Emitter for Tags<'_, S> {
 
     fn emit_current_tag(&mut self) -> Option<State> {
         self.sink.boundary();
-        if self.is_end {
+        let state = if self.is_end {
             self.end_tag();
-            return None;
+            None
+        } else {
+            self.name_is_complete();
+            self.start_tag()
+        };
+        if state.is_none() {
+            self.read_plain();
         }
-        self.name_is_complete();
-        self.start_tag()
+        state
     }
 
     fn emit_current_comment(&mut self) {}
@@ -383,3 +495,6 @@ impl<S: Sink> Emitter for Tags<'_, S> {
         self.foreign > 0
     }
 }
+
+#[cfg(test)]
+mod tests;

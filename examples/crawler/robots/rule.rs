@@ -71,6 +71,15 @@ impl Rule {
 
     /// Whether a normalised path begins with the pattern, or is all of it if anchored.
     pub(super) fn matches(&self, path: &[u8]) -> bool {
+        self.matches_by(path, memmem::find)
+    }
+
+    /// As above, with what finds a part in a path: a test counts what is searched.
+    pub(super) fn matches_by(
+        &self,
+        path: &[u8],
+        mut find: impl FnMut(&[u8], &[u8]) -> Option<usize>,
+    ) -> bool {
         if path.len() < self.literal_len {
             return false;
         }
@@ -83,24 +92,18 @@ impl Rule {
         for part in parts {
             // The earliest place leaves most for the parts that follow.
             if let Some(part) = last.replace(part) {
-                let Some(after) = after(rest, part) else {
+                let Some(at) = find(rest, part) else {
                     return false;
                 };
-                rest = after;
+                rest = &rest[at + part.len()..];
             }
         }
         match (last, self.is_anchored) {
             (None, is_anchored) => rest.is_empty() || !is_anchored,
             (Some(part), true) => rest.ends_with(part),
-            (Some(part), false) => after(rest, part).is_some(),
+            (Some(part), false) => find(rest, part).is_some(),
         }
     }
-}
-
-/// What follows the first occurrence of `part`.
-fn after<'a>(text: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
-    let at = memmem::find(text, part)?;
-    Some(&text[at + part.len()..])
 }
 
 /// Some pairs of a pattern, from all of its length.

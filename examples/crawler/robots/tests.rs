@@ -381,6 +381,42 @@ fn wildcards_match_as_trying_everything_does() {
 }
 
 /// Bug: every rule of a file full of wildcards was searched for in every path.
+/// Bytes of a path that are searched to find out whether a rule matches.
+fn searched(rule: &Rule, path: &[u8]) -> usize {
+    let mut searched = 0;
+    rule.matches_by(path, |text, part| {
+        let at = memchr::memmem::find(text, part);
+        searched += at.map_or(text.len(), |at| at + part.len());
+        at
+    });
+    searched
+}
+
+#[test]
+fn a_hostile_pattern_costs_one_pass_over_the_path() {
+    let path = format!("/{}", "a".repeat(2000));
+    let path = path.as_bytes();
+    let mut most = 0;
+    for (part, times) in [
+        ("*a", 1999),
+        ("*a", 1000),
+        ("*aa", 999),
+        ("*a*", 1500),
+        ("*aaaaaaa", 200),
+    ] {
+        for end in ["", "b", "*b", "*ab*", "$", "*b$", "*aab*ab*b"] {
+            let pattern = format!("/{}{end}", part.repeat(times));
+            let searched = searched(&Rule::new(false, pattern.as_bytes()), path);
+            assert!(
+                searched <= path.len(),
+                "{searched} for {times} times {part}, {end}"
+            );
+            most = most.max(searched);
+        }
+    }
+    assert!(most > path.len() - 10, "{most}");
+}
+
 #[test]
 fn most_of_very_many_wildcards_are_ruled_out_without_a_search() {
     let mut text = String::from("User-agent: *\n");

@@ -69,6 +69,8 @@ pub(crate) struct Choice {
     pub(crate) filter_bits: f64,
     /// Probability with which a filter's "certainly new" is not believed.
     pub(crate) false_positives: f64,
+    /// Memory for the cache of sled.
+    pub(crate) sled_bytes: u64,
 }
 
 /// The cache in front: whole URLs and their numbers.
@@ -90,7 +92,7 @@ impl SeenSet {
             Mode::Store => Box::new(store::InStore::new(db.clone(), choice.false_positives)),
             Mode::FilterOnly => Box::new(filter::FilterOnly::new(db, choice)?),
             Mode::ExactMemory => Box::new(exact::InMemory::new(db)?),
-            Mode::Sled => Box::new(peer::InSled::new(db)?),
+            Mode::Sled => Box::new(peer::InSled::new(db, choice.sled_bytes)?),
         };
         let front = (choice.front > 0).then(|| Front::new(choice.front));
         Ok(SeenSet {

@@ -19,7 +19,7 @@ pub(super) struct InSled {
 }
 
 impl InSled {
-    pub(super) fn new(db: &Db) -> Result<InSled, Failure> {
+    pub(super) fn new(db: &Db, cache_bytes: u64) -> Result<InSled, Failure> {
         let beside = db.path().parent().filter(|parent| parent.is_dir());
         let directory = match beside {
             Some(parent) => tempfile::tempdir_in(parent),
@@ -27,8 +27,7 @@ impl InSled {
         };
         let directory = directory.map_err(Failure::io("cannot make a directory for sled"))?;
         let config = sled::Config::new().path(directory.path().join("sled"));
-        // The same memory as the store's cache of blocks.
-        let tree = config.cache_capacity(64 << 20).open()?;
+        let tree = config.cache_capacity(cache_bytes).open()?;
         let mut peer = InSled {
             tree,
             _directory: directory,

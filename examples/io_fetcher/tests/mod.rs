@@ -2,6 +2,7 @@
 
 mod content;
 mod damage;
+mod gc;
 mod index;
 mod kill;
 mod unusual;

@@ -8,9 +8,18 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::{Place, noise, plant};
+use crate::args::Command;
 use crate::exit::Exit;
+use crate::ingest::{Run, Work};
 use crate::list;
+use crate::read;
 use crate::record::What;
+
+/// A named pipe: who opens it to read waits for someone who writes.
+fn pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+}
 
 #[test]
 fn links_specials_and_strange_names() {
@@ -21,6 +30,7 @@ fn links_specials_and_strange_names() {
     symlink("../nowhere\n", place.tree.join("link")).unwrap();
     symlink(&place.tree, place.tree.join("loop")).unwrap();
     let socket = UnixListener::bind(place.tree.join("socket")).unwrap();
+    pipe(&place.tree.join("pipe"));
     fs::write(
         place.tree.join(OsStr::from_bytes(b"\xff\x1b[31m\n")),
         b"strange",
@@ -35,7 +45,7 @@ fn links_specials_and_strange_names() {
     assert_eq!((counts.documents, counts.stored, counts.empty), (5, 2, 1));
     assert_eq!(
         (counts.hard_links, counts.specials, counts.links),
-        (2, 1, 2)
+        (2, 2, 2)
     );
     assert_eq!(counts.troubles, 0);
     assert_eq!(ended.counts.opened, 3, "another name is not another file");
@@ -47,6 +57,7 @@ fn links_specials_and_strange_names() {
         Path::new("../nowhere\n")
     );
     assert!(out.join("nothing here").is_dir() && !out.join("socket").exists());
+    assert!(!out.join("pipe").exists());
     let mode = out.join("a").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
     let times =
@@ -58,6 +69,68 @@ fn links_specials_and_strange_names() {
     let ended = place.ingest(&[]);
     assert_eq!(ended.counts.stored, 0);
     assert_eq!(place.run(&["list"]).unwrap_err().exit, Exit::Locked);
+}
+
+/// Files that cannot be read, in ways that root does not get around: what was listed is something else
+/// by the time it is opened, or the device fails.
+#[test]
+fn what_cannot_be_read_is_skipped_and_the_rest_is_stored() {
+    let place = Place::new();
+    let names = [
+        "good",
+        "vanished",
+        "directory",
+        "pipe",
+        "link",
+        "shorter",
+        "device",
+    ];
+    let content = noise(1, 9000);
+    let mut works = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let path = place.write(name, &content[at..]);
+        works.push(Work {
+            stamp: read::stamp(&path.metadata().unwrap()),
+            path,
+            device: 1,
+            links: 1,
+            slot: (0, 0),
+            old: None,
+            verify: None,
+        });
+    }
+    for path in works[1..].iter().map(|work| &work.path) {
+        fs::remove_file(path).unwrap();
+    }
+    fs::create_dir(&works[2].path).unwrap();
+    pipe(&works[3].path);
+    symlink(&works[0].path, &works[4].path).unwrap();
+    place.write("shorter", b"short");
+    // Nothing is mapped at its beginning, so reading there is an error of the device.
+    works[6].path = "/proc/self/mem".into();
+
+    let Command::Ingest(args) = place.command(&["ingest", "nothing"]) else {
+        panic!("ingest")
+    };
+    let ended = place.ingest_these(&["--files-from", "/dev/null", "/dev/null"]);
+    let mut run = Run::new(&ended.archive, &args);
+    let outcomes = run.process(&works).unwrap();
+    assert_eq!(run.counts.specials, 0);
+    let outcomes: Vec<_> = outcomes
+        .into_iter()
+        .map(|outcome| outcome.map(|fate| fate.is_new))
+        .collect();
+    let errors: Vec<_> = outcomes
+        .iter()
+        .map(|outcome| outcome.clone().err().unwrap_or_default())
+        .collect();
+    assert_eq!(outcomes[0], Ok(true));
+    assert!(
+        errors[1..].iter().all(|what| !what.is_empty()),
+        "{errors:?}"
+    );
+    assert!(errors[1].contains("No such file"), "{errors:?}");
+    assert!(errors[6].contains("Input/output error"), "{errors:?}");
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Many changes to the index, a batch at a time.
+
+use criba::{Batch, Db, Durability};
+
+use crate::exit::Failure;
+
+/// Changes that are committed together: what they take in memory is bounded.
+const TOGETHER: usize = 10_000;
+
+pub(crate) struct Changes<'a> {
+    db: &'a Db,
+    batch: Batch,
+    together: usize,
+    /// Batches before it ends early: a test sees what is left then.
+    #[cfg(test)]
+    batches_left: u64,
+}
+
+impl Changes<'_> {
+    pub(crate) fn new(db: &Db) -> Changes<'_> {
+        Changes {
+            db,
+            batch: db.batch(),
+            together: TOGETHER,
+            #[cfg(test)]
+            batches_left: u64::MAX,
+        }
+    }
+
+    /// Batches of `together` changes, and so many of them.
+    #[cfg(test)]
+    pub(crate) fn limited(db: &Db, together: usize, batches_left: u64) -> Changes<'_> {
+        Changes {
+            together,
+            batches_left,
+            ..Changes::new(db)
+        }
+    }
+
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.batch.put(key, value);
+        self.commit_if_large()
+    }
+
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<(), Failure> {
+        self.batch.delete(key);
+        self.commit_if_large()
+    }
+
+    fn commit_if_large(&mut self) -> Result<(), Failure> {
+        match self.batch.len() >= self.together {
+            true => self.commit(),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits what is left. What was not is lost when this is dropped.
+    pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+        #[cfg(test)]
+        {
+            if self.batches_left == 0 {
+                return Err(Failure::usage("it ends early"));
+            }
+            self.batches_left -= 1;
+        }
+        let batch = std::mem::replace(&mut self.batch, self.db.batch());
+        Ok(batch.commit_with(Durability::Process)?)
+    }
+}
