@@ -12,6 +12,9 @@ const MASK: u64 = (1 << 48) - 1;
 /// Numbers from here on are never written, yet lie between those that are.
 pub const ABSENT: u64 = 1 << 40;
 
+/// Before all keys; not empty, which LMDB refuses.
+pub const FIRST: &[u8] = b"a";
+
 /// How the numbers of keys relate to their order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {

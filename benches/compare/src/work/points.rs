@@ -1,7 +1,7 @@
 //! Fills, overwrites, point lookups and scans.
 
 use crate::engine::Result;
-use crate::keys::{ABSENT, Key, Order, Rng, Zipf};
+use crate::keys::{ABSENT, FIRST, Key, Order, Rng, Zipf};
 use crate::measure::{Io, Latencies, Limit, Memory, disk_bytes};
 
 use super::{Bench, must_get, must_miss, must_scan};
@@ -109,7 +109,7 @@ pub fn count_all(bench: &mut Bench, name: &str, expected: u64) -> Result<()> {
     let count = bench
         .engine()?
         .reader()?
-        .scan(b"", usize::MAX, &mut |key, value| {
+        .scan(FIRST, usize::MAX, &mut |key, value| {
             bytes += key.len() + value.len();
         })?;
     std::hint::black_box(bytes);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::engine::{Kind, Result};
-use crate::keys::{Key, Order, Values};
+use crate::keys::{FIRST, Key, Order, Values};
 
 use super::{Bench, Job};
 
@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     }
     let opened = bench.open()?;
     bench.set("open_after_kill_ms", opened.as_secs_f64() * 1e3);
-    let found = bench.engine()?.scan(b"", usize::MAX, &mut |_, _| ())?;
+    let found = bench.engine()?.scan(FIRST, usize::MAX, &mut |_, _| ())?;
     let lost = entries(bench.values.len()) - found as u64;
     bench.set("lost_after_kill", lost as f64);
     Ok(())
