@@ -115,6 +115,7 @@ pub fn write(files: &[PathBuf], page: &Path) -> Result<()> {
         let results = Results::of(&chosen);
         let rounds = chosen.iter().map(|record| record.round).max().unwrap_or(0) + 1;
         text += &heading(*one, rounds);
+        text += &cuts(&results);
         if nth == 0 {
             text += &targets(&results);
         }
@@ -138,6 +139,26 @@ fn heading((keys, value_bytes, compression): Setting, rounds: u64) -> String {
         "## {} entries, values of {value_bytes} bytes, {compression}, {rounds} round{plural}\n\n",
         grouped(keys)
     )
+}
+
+/// What was too slow to be done whole, so that nobody takes its numbers for those of the others.
+fn cuts(results: &Results) -> String {
+    let mut text = String::new();
+    for ((engine, metric), sample) in &results.samples {
+        let (Some(work), [least, ..]) = (metric.strip_suffix("_cut_at"), &sample.0[..]) else {
+            continue;
+        };
+        let work = find(work).map_or("load of another group", |metric| metric.label);
+        text += &format!(
+            "- **{engine}** was too slow: {work} ended after {} entries, and what follows in that \
+             group is measured on these.\n",
+            grouped(*least as u64)
+        );
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
 }
 
 fn grouped(number: u64) -> String {

@@ -123,7 +123,7 @@ fn replayed(dir: &Path, tree: &AnyTree, seqno: &SequenceNumberCounter) -> Result
         let mut bytes = Vec::new();
         File::open(log_path(dir, *number))?.read_to_end(&mut bytes)?;
         let mut rest = &bytes[..];
-        while let Some((key, value, after)) = record(rest) {
+        while let Some(((key, value), after)) = record(rest) {
             match value {
                 Some(value) => tree.insert(key, value, seqno.next()),
                 None => tree.remove(key, seqno.next()),
@@ -157,17 +157,19 @@ fn log_numbers(dir: &Path) -> Result<Vec<u64>> {
 const DELETED: u32 = u32::MAX;
 const HEAD_BYTES: usize = 6;
 
+type Record<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// The first key of a log with its value or `None` for a deletion, and the rest.
-fn record(bytes: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
+fn record(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
     let key_len = u16::from_le_bytes([head[0], head[1]]) as usize;
     let value_len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
     let (key, rest) = rest.split_at_checked(key_len)?;
     if value_len == DELETED {
-        return Some((key, None, rest));
+        return Some(((key, None), rest));
     }
     let (value, rest) = rest.split_at_checked(value_len as usize)?;
-    Some((key, Some(value), rest))
+    Some(((key, Some(value)), rest))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

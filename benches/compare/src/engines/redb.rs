@@ -50,7 +50,7 @@ impl Redb {
     fn begin(&self) -> Result<WriteTransaction> {
         let mut transaction = self.db.begin_write()?;
         let nth = self.writes.fetch_add(1, Ordering::Relaxed);
-        if !self.sync && nth % PUTS_PER_SYNC != 0 {
+        if !self.sync && !nth.is_multiple_of(PUTS_PER_SYNC) {
             transaction.set_durability(Durability::None)?;
         }
         Ok(transaction)
