@@ -18,7 +18,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files below a folder of the repository, with their content; nothing if it is not there.
+/// All files below a folder of the repository, with their content; nothing if it is not there. What
+/// cargo made of a package below is not of the repository.
 fn files(folder: &str, extension: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -28,7 +29,7 @@ fn files(folder: &str, extension: &str) -> Vec<(PathBuf, String)> {
         };
         for entry in entries {
             let path = entry.unwrap().path();
-            if path.is_dir() {
+            if path.is_dir() && !path.ends_with("target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|found| found == extension) {
                 let text = fs::read_to_string(&path).unwrap();

@@ -1,0 +1,117 @@
+//! What every store must be able to do here, and what is held equal among them.
+
+use std::path::Path;
+use std::time::Instant;
+
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Sees a value without owning it.
+pub type OnValue<'a> = &'a mut dyn FnMut(&[u8]);
+/// Sees a key and its value without owning them.
+pub type OnEntry<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
+
+/// What is held equal. What a store cannot be told is said in its file.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Budget of the cache of data blocks or pages.
+    pub cache_bytes: u64,
+    /// Size at which a memtable is flushed.
+    pub memtable_bytes: u64,
+    pub filter_bits: f64,
+    pub block_bytes: u32,
+    pub compression: bool,
+    /// Every write survives power loss; else a kill of the process.
+    pub sync: bool,
+    /// Filters compete with data for the cache, instead of being always in memory.
+    pub starved: bool,
+}
+
+/// Reads, either of the newest state or of one moment.
+pub trait Read {
+    /// Whether the key is there.
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool>;
+
+    /// At most `limit` entries from `from` on, in order; how many there were.
+    fn scan(&self, from: &[u8], limit: usize, on_entry: OnEntry<'_>) -> Result<usize>;
+
+    /// All entries whose keys begin with `prefix`; how many there were.
+    fn prefix(&self, prefix: &[u8], on_entry: OnEntry<'_>) -> Result<usize>;
+}
+
+/// A store, opened.
+pub trait Engine: Read + Send + Sync {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Waits until nothing is left to do in the background, memory included; when that was.
+    fn settle(&self) -> Result<Instant>;
+
+    /// What a thread that only reads would use: a transaction kept open where the store has them.
+    fn reader(&self) -> Result<Box<dyn Read + '_>>;
+
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+type Open = fn(&Path, &Settings) -> Result<Box<dyn Engine>>;
+
+/// A store by its name.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    pub name: &'static str,
+    /// Only asked for in the groups that compare filters.
+    pub is_filter_variant: bool,
+    pub open: Open,
+}
+
+const fn store(name: &'static str, open: Open) -> Kind {
+    Kind {
+        name,
+        is_filter_variant: false,
+        open,
+    }
+}
+
+const fn variant(name: &'static str, open: Open) -> Kind {
+    Kind {
+        name,
+        is_filter_variant: true,
+        open,
+    }
+}
+
+/// All that this program was built with.
+pub const KINDS: &[Kind] = &[
+    store("criba", crate::engines::criba::open),
+    variant("criba-bloom", crate::engines::criba::open_bloom),
+    variant("criba-10", crate::engines::criba::open_ten_bits),
+    #[cfg(feature = "fjall")]
+    store("fjall", crate::engines::fjall::open),
+    #[cfg(feature = "coordinode")]
+    store("coordinode", crate::engines::coordinode::open),
+    #[cfg(feature = "rocksdb")]
+    store("rocksdb", crate::engines::rocksdb::open),
+    #[cfg(feature = "rocksdb")]
+    variant("rocksdb-ribbon", crate::engines::rocksdb::open_ribbon),
+    #[cfg(feature = "redb")]
+    store("redb", crate::engines::redb::open),
+    #[cfg(feature = "lmdb")]
+    store("lmdb", crate::engines::lmdb::open),
+    #[cfg(feature = "sled")]
+    store("sled", crate::engines::sled::open),
+];
+
+/// # Errors
+///
+/// Names the stores that there are.
+pub fn find(name: &str) -> Result<Kind> {
+    let kind = KINDS.iter().find(|kind| kind.name == name).copied();
+    kind.ok_or_else(|| {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        format!(
+            "no store {name}; built in are {} (see [features] in Cargo.toml)",
+            names.join(", ")
+        )
+        .into()
+    })
+}

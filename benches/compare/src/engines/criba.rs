@@ -1,0 +1,120 @@
+//! criba as it comes, but for what is held equal: cache, memtable (of which four may be full, as
+//! everywhere here), block size, compression (Zstandard 1). Each write is handed to the system
+//! (`Durability::Process`) or synced. The default filter is Bloomier with the slot, 16 bits for each
+//! key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits. Where
+//! filters are starved, half of the budget is for filter pages, half for data; the index, a short
+//! key for each block, is in memory always.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criba::{
+    BloomierBits, Builder, Compression, Db, Durability, FilterPolicy, FilterResidency, Slice,
+};
+
+use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
+
+struct Criba {
+    db: Db,
+}
+
+pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    opened(dir, settings, FilterPolicy::default())
+}
+
+pub fn open_bloom(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let bits_per_key = settings.filter_bits;
+    opened(dir, settings, FilterPolicy::Bloom { bits_per_key })
+}
+
+pub fn open_ten_bits(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let bits = BloomierBits::BitsPerKey(settings.filter_bits);
+    opened(dir, settings, FilterPolicy::Bloomier(bits))
+}
+
+fn opened(dir: &Path, settings: &Settings, filter: FilterPolicy) -> Result<Box<dyn Engine>> {
+    let builder = builder(dir, settings).filter(filter);
+    Ok(Box::new(Criba {
+        db: builder.open()?,
+    }))
+}
+
+fn builder(dir: &Path, settings: &Settings) -> Builder {
+    let builder = Db::builder(dir)
+        .block_bytes(settings.block_bytes)
+        .memtable_bytes(settings.memtable_bytes)
+        .durability(match settings.sync {
+            true => Durability::Sync,
+            false => Durability::Process,
+        })
+        .compression(match settings.compression {
+            true => Compression::Zstd { level: 1 },
+            false => Compression::None,
+        });
+    if !settings.starved {
+        return builder.cache_bytes(settings.cache_bytes);
+    }
+    let half = settings.cache_bytes / 2;
+    builder
+        .cache_bytes(half)
+        .filter_residency(FilterResidency::Cached { bytes: half })
+}
+
+impl Read for Criba {
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool> {
+        let value = self.db.get(key)?;
+        if let Some(value) = &value {
+            on_value(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, on_entry: OnEntry<'_>) -> Result<usize> {
+        each(self.db.range(from..).take(limit), on_entry)
+    }
+
+    fn prefix(&self, prefix: &[u8], on_entry: OnEntry<'_>) -> Result<usize> {
+        each(self.db.prefix(prefix), on_entry)
+    }
+}
+
+fn each(
+    entries: impl Iterator<Item = criba::Result<(Slice, Slice)>>,
+    on_entry: OnEntry<'_>,
+) -> Result<usize> {
+    let mut count = 0;
+    for entry in entries {
+        let (key, value) = entry?;
+        on_entry(&key, &value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Engine for Criba {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.db.put(key, value)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.delete(key)?)
+    }
+
+    fn settle(&self) -> Result<Instant> {
+        self.db.flush()?;
+        while !self.db.stats().compactions.is_settled {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(Instant::now())
+    }
+
+    fn reader(&self) -> Result<Box<dyn Read + '_>> {
+        Ok(Box::new(Criba {
+            db: self.db.clone(),
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}

@@ -1,0 +1,136 @@
+//! fjall. Equal: cache, memtable, block size, bits of the filter, one journal write for each put,
+//! fsync on demand, two background threads. Filters and index are pinned unless starved, because its
+//! default pins only those of the first levels. Compression is LZ4 (it has no other). Not equal: its
+//! cache also holds filters and index where they are not pinned, and what its workers leave
+//! uncompacted when they go idle is not counted as debt, because it has no way to ask for it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    PartitioningPolicy, PinningPolicy,
+};
+use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+
+use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
+
+struct Fjall {
+    db: Database,
+    keys: Keyspace,
+    sync: bool,
+}
+
+pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let db = Database::builder(dir)
+        .cache_size(settings.cache_bytes)
+        .journal_compression(CompressionType::None)
+        .worker_threads(2)
+        .open()?;
+    let keys = db.keyspace("compare", || options(settings))?;
+    Ok(Box::new(Fjall {
+        db,
+        keys,
+        sync: settings.sync,
+    }))
+}
+
+fn options(settings: &Settings) -> KeyspaceCreateOptions {
+    let bits = BloomConstructionPolicy::BitsPerKey(settings.filter_bits as f32);
+    let options = KeyspaceCreateOptions::default()
+        .max_memtable_size(settings.memtable_bytes)
+        .data_block_size_policy(BlockSizePolicy::all(settings.block_bytes))
+        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bits)))
+        .data_block_compression_policy(CompressionPolicy::all(match settings.compression {
+            true => CompressionType::Lz4,
+            false => CompressionType::None,
+        }));
+    options
+        .filter_block_pinning_policy(PinningPolicy::all(!settings.starved))
+        .index_block_pinning_policy(PinningPolicy::all(!settings.starved))
+        .filter_block_partitioning_policy(PartitioningPolicy::all(settings.starved))
+        .index_block_partitioning_policy(PartitioningPolicy::all(settings.starved))
+}
+
+impl Fjall {
+    fn is_idle(&self) -> bool {
+        self.db.outstanding_flushes() == 0
+            && self.keys.sealed_memtable_count() == 0
+            && self.db.active_compactions() == 0
+    }
+
+    fn synced(&self) -> Result<()> {
+        if self.sync {
+            self.db.persist(PersistMode::SyncData)?;
+        }
+        Ok(())
+    }
+}
+
+impl Read for Fjall {
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool> {
+        let value = self.keys.get(key)?;
+        if let Some(value) = &value {
+            on_value(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, on_entry: OnEntry<'_>) -> Result<usize> {
+        each(self.keys.range(from..).take(limit), on_entry)
+    }
+
+    fn prefix(&self, prefix: &[u8], on_entry: OnEntry<'_>) -> Result<usize> {
+        each(self.keys.prefix(prefix), on_entry)
+    }
+}
+
+fn each(entries: impl Iterator<Item = Guard>, on_entry: OnEntry<'_>) -> Result<usize> {
+    let mut count = 0;
+    for entry in entries {
+        let (key, value) = entry.into_inner()?;
+        on_entry(&key, &value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Engine for Fjall {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keys.insert(key, value)?;
+        self.synced()
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.keys.remove(key)?;
+        self.synced()
+    }
+
+    /// Idle for a tenth of a second, which is not counted, is done.
+    fn settle(&self) -> Result<Instant> {
+        self.keys.rotate_memtable_and_wait()?;
+        let mut idle_since = Instant::now();
+        let mut completed = self.db.compactions_completed();
+        while idle_since.elapsed() < Duration::from_millis(100) {
+            std::thread::sleep(Duration::from_millis(2));
+            let now = self.db.compactions_completed();
+            if now != completed || !self.is_idle() {
+                completed = now;
+                idle_since = Instant::now();
+            }
+        }
+        Ok(idle_since)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Read + '_>> {
+        Ok(Box::new(Fjall {
+            db: self.db.clone(),
+            keys: self.keys.clone(),
+            sync: self.sync,
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.db.persist(PersistMode::SyncAll)?)
+    }
+}
