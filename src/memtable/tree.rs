@@ -8,8 +8,8 @@
 //! Invariants:
 //! 1. The least entry of a node is the separator that stands for it in the node above; only the
 //!    first node of each height has none ([`EntryRef::NONE`]) and may hold lesser ones.
-//! 2. All keys of a node begin with the prefix that its two separators share; its heads are those
-//!    behind it.
+//! 2. All keys of a node begin with the same bytes, as its two separators do; its heads are those
+//!    behind this prefix, or behind a part of it.
 //! 3. Entries are never removed, so the entry after the last of a leaf is the next separator.
 
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
@@ -58,6 +58,23 @@ struct Fences {
     low: EntryRef,
     high: EntryRef,
 }
+
+impl Fences {
+    const NONE: Fences = Fences {
+        low: EntryRef::NONE,
+        high: EntryRef::NONE,
+    };
+}
+
+/// An entry of a leaf, or the least one of a child.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    head: u64,
+    entry: EntryRef,
+}
+
+/// Heads that differ in their first four bytes tell a node's keys apart well enough.
+const TOLD_APART: u32 = 32;
 
 /// A part of a leaf, in order: entries from a place on, or up to it.
 #[derive(Debug)]
@@ -254,11 +271,11 @@ impl Tree {
             .entries
             .add(&mut inserter.adder, (key, sequence), value);
         let Some(root) = self.root() else {
-            let fences = Fences {
-                low: EntryRef::NONE,
-                high: EntryRef::NONE,
+            let slot = Slot {
+                head: head(key, 0),
+                entry,
             };
-            let node = self.new_leaf(inserter, &[entry], fences);
+            let node = self.new_leaf(inserter, &[slot], (0, Fences::NONE));
             self.root
                 .store(Root { height: 0, node }.to_u64(), Memory::Release);
             return None;
@@ -278,30 +295,36 @@ impl Tree {
             leaf.publish(order.insert(position, slot));
             return next;
         }
+        let prefix = leaf.prefix();
+        let new = Slot { head, entry };
         if position == order.len() {
             // In ascending order leaves stay full.
             let right = Fences {
                 low: entry,
                 ..fences
             };
-            let right = self.new_leaf(inserter, &[entry], right);
+            let right = self.new_leaf(inserter, &[new], (prefix, right));
             self.replace(inserter, root, (None, Some((entry, right))));
             return next;
         }
-        let mut all: Vec<EntryRef> = order.slots().map(|slot| leaf.entry(slot)).collect();
-        all.insert(position, entry);
+        let slot = |slot| Slot {
+            head: leaf.head(slot),
+            entry: leaf.entry(slot),
+        };
+        let mut all: Vec<Slot> = order.slots().map(slot).collect();
+        all.insert(position, new);
         let (below, above) = all.split_at(all.len() / 2);
-        let middle = above[0];
+        let middle = above[0].entry;
         let left = Fences {
             high: middle,
             ..fences
         };
-        let left = self.new_leaf(inserter, below, left);
+        let left = self.new_leaf(inserter, below, (prefix, left));
         let right = Fences {
             low: middle,
             ..fences
         };
-        let right = self.new_leaf(inserter, above, right);
+        let right = self.new_leaf(inserter, above, (prefix, right));
         self.replace(inserter, root, (Some(left), Some((middle, right))));
         next
     }
@@ -309,10 +332,7 @@ impl Tree {
     /// Goes down to the leaf for an entry and notes the way.
     fn descend(&self, inserter: &mut Inserter, root: Root, target: Target<'_>) -> (u32, Fences) {
         let mut node = root.node;
-        let mut fences = Fences {
-            low: EntryRef::NONE,
-            high: EntryRef::NONE,
-        };
+        let mut fences = Fences::NONE;
         inserter.path.clear();
         for _ in 0..root.height {
             let inner = self.inners.get(node);
@@ -378,11 +398,7 @@ impl Tree {
             None => instead.unwrap_or(root.node),
             Some(after) => {
                 let first = (EntryRef::NONE, instead.unwrap_or(root.node));
-                let fences = Fences {
-                    low: EntryRef::NONE,
-                    high: EntryRef::NONE,
-                };
-                self.new_inner(inserter, &[first, after], fences)
+                self.new_inner(inserter, &[first, after], Fences::NONE)
             }
         };
         let height = root.height + u32::from(after.is_some());
@@ -436,16 +452,32 @@ impl Tree {
         (Some(left), Some((middle, right)))
     }
 
-    fn new_leaf(&self, inserter: &mut Inserter, entries: &[EntryRef], fences: Fences) -> u32 {
+    /// A leaf with entries whose heads are those behind a prefix.
+    fn new_leaf(
+        &self,
+        inserter: &mut Inserter,
+        slots: &[Slot],
+        (prefix, fences): (usize, Fences),
+    ) -> u32 {
         let number = inserter.leaf_count;
         inserter.leaf_count += 1;
         let leaf = self.leaves.make(number);
-        let prefix = self.shared_prefix(fences);
-        leaf.set_prefix(prefix);
-        for &entry in entries {
-            leaf.add(self.head_of(entry, prefix), entry);
+        let heads = slots.first().zip(slots.last());
+        let differ = |(first, last): (&Slot, &Slot)| (first.head ^ last.head).leading_zeros();
+        if heads.map_or(u64::BITS, differ) < TOLD_APART {
+            // To look at every key once more would be most of the work of a split.
+            leaf.set_prefix(prefix);
+            for slot in slots {
+                leaf.add(slot.head, slot.entry);
+            }
+        } else {
+            let prefix = self.shared_prefix(fences);
+            leaf.set_prefix(prefix);
+            for slot in slots {
+                leaf.add(self.head_of(slot.entry, prefix), slot.entry);
+            }
         }
-        leaf.publish(Order::first(entries.len()));
+        leaf.publish(Order::first(slots.len()));
         number
     }
 
