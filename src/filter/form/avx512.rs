@@ -67,11 +67,12 @@ impl Planes<'_> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
     fn bits(&self, first: usize) -> u64 {
-        let there = _bzhi_u32(0xff, (self.low.len() - first) as u32) as u8;
+        let (low, high) = (&self.low[first..], &self.high[first..]);
+        let there = _bzhi_u32(0xff, low.len() as u32) as u8;
         // SAFETY: words outside the mask are not touched, those in it lie within the slice.
-        let low = unsafe { _mm512_maskz_loadu_epi64(there, self.low.as_ptr().add(first).cast()) };
-        // SAFETY: as above.
-        let high = unsafe { _mm512_maskz_loadu_epi64(there, self.high.as_ptr().add(first).cast()) };
+        let low = unsafe { _mm512_maskz_loadu_epi64(there, low.as_ptr().cast()) };
+        // SAFETY: as above; both slices have the same length.
+        let high = unsafe { _mm512_maskz_loadu_epi64(there, high.as_ptr().cast()) };
         let slots = _mm512_xor_si512(
             _mm512_and_si512(low, self.masks.0),
             _mm512_and_si512(high, self.masks.1),

@@ -65,7 +65,11 @@ fn substitution_agrees_with_evaluation() {
             let rows: [Row; SLOTS] = std::array::from_fn(|i| {
                 let i = (planes * SLOTS + i) as u64;
                 // Some slots are free, with a value.
-                let bits = if i % 7 == 0 { 0 } else { random(i) | 1 };
+                let bits = if i.is_multiple_of(7) {
+                    0
+                } else {
+                    random(i) | 1
+                };
                 let value = random(i + 100_000);
                 Row { bits, value }
             });
