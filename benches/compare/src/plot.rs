@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::metric::{Metric, Section, written};
+use crate::metric::{Metric, Unit, written};
 use crate::report::{Results, Sample};
 
 const WIDTH: f64 = 860.0;
@@ -44,21 +44,55 @@ const COLOURS: [(&str, &str); 9] = [
     ("sled", "#d55e00"),
 ];
 
-pub fn draw(results: &Results, section: &Section) -> String {
-    let measured = |metric: &&Metric| results.get("criba", metric.name).is_some();
-    let metrics: Vec<_> = section.metrics.iter().filter(measured).collect();
-    let height = TOP + ROW * metrics.len() as f64 + BOTTOM;
+/// One line of a plot.
+pub struct Row {
+    label: &'static str,
+    name: String,
+    unit: Unit,
+    more_is_better: bool,
+}
+
+impl Row {
+    pub fn of(metric: &Metric) -> Row {
+        Row {
+            label: metric.label,
+            name: metric.name.to_owned(),
+            unit: metric.unit,
+            more_is_better: metric.more_is_better(),
+        }
+    }
+
+    /// The same work by time of processors.
+    pub fn by_processor(metric: &Metric) -> Row {
+        Row {
+            label: metric.label,
+            name: format!("{}_cpu_us", metric.name),
+            unit: Unit::Microseconds,
+            more_is_better: false,
+        }
+    }
+}
+
+/// `None` when nothing of it was measured.
+pub fn draw(results: &Results, engines: &[&str], rows: &[Row]) -> Option<String> {
+    let measured = |row: &&Row| results.get("criba", &row.name).is_some();
+    let rows: Vec<_> = rows.iter().filter(measured).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let bottom = TOP + ROW * rows.len() as f64;
+    let height = bottom + BOTTOM;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
-    svg += &legend(&results.engines(section.metrics));
-    svg += &axis(TOP + ROW * metrics.len() as f64);
-    for (nth, metric) in metrics.iter().enumerate() {
-        svg += &row(results, metric, TOP + ROW * (nth as f64 + 0.5));
+    svg += &legend(engines);
+    svg += &axis(bottom);
+    for (nth, row) in rows.iter().enumerate() {
+        svg += &line(results, row, TOP + ROW * (nth as f64 + 0.5));
     }
-    svg + "</svg>\n"
+    Some(svg + "</svg>\n")
 }
 
 fn x(multiple: f64) -> f64 {
@@ -118,28 +152,28 @@ fn axis(bottom: f64) -> String {
     svg
 }
 
-fn row(results: &Results, metric: &Metric, y: f64) -> String {
+fn line(results: &Results, row: &Row, y: f64) -> String {
     let mut svg = format!(
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n",
         LEFT - 10.0,
         y + 4.0,
-        metric.label
+        row.label
     );
-    let Some(own) = results.get("criba", metric.name).map(Sample::median) else {
+    let Some(own) = results.get("criba", &row.name).map(Sample::median) else {
         return svg;
     };
     svg += &format!(
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n",
         WIDTH - 8.0,
         y + 4.0,
-        written(metric.unit, own)
+        written(row.unit, own)
     );
-    let multiple = |value: f64| match metric.more_is_better() {
+    let multiple = |value: f64| match row.more_is_better {
         true => value / own,
         false => own / value,
     };
     for (engine, colour) in COLOURS {
-        let Some(sample) = results.get(engine, metric.name) else {
+        let Some(sample) = results.get(engine, &row.name) else {
             continue;
         };
         let (low, high) = sample.range();
@@ -154,7 +188,7 @@ fn row(results: &Results, metric: &Metric, y: f64) -> String {
              fill-opacity=\"0.85\"><title>{engine}: {}</title></circle>",
             ends.0,
             ends.1,
-            written(metric.unit, sample.median())
+            written(row.unit, sample.median())
         );
     }
     svg

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::Result;
 use crate::metric::{Against, Goal, Metric, SECTIONS, TARGETS, Target, Unit, find, written};
-use crate::plot;
+use crate::plot::{self, Row};
 use crate::record::{self, Record};
 
 const BEGIN: &str = "<!-- measured: begin -->";
@@ -293,10 +293,23 @@ fn sections(results: &Results, page: Option<&Path>) -> Result<String> {
             continue;
         }
         write!(text, "### {}\n\n", section.title)?;
-        if let (Some(name), Some(page)) = (section.plot, page) {
-            let file = format!("{name}.svg");
-            std::fs::write(page.with_file_name(&file), plot::draw(results, section))?;
-            write!(text, "![{}]({file})\n\n", section.title)?;
+        let by_clock: Vec<_> = section.metrics.iter().map(Row::of).collect();
+        let by_processor: Vec<_> = section.metrics.iter().map(Row::by_processor).collect();
+        let title = section.title;
+        for (kind, rows) in [("", by_clock), ("-processor", by_processor)] {
+            let (Some(name), Some(page)) = (section.plot, page) else {
+                continue;
+            };
+            if let Some(svg) = plot::draw(results, &engines, &rows) {
+                let file = format!("{name}{kind}.svg");
+                std::fs::write(page.with_file_name(&file), svg)?;
+                let what = if kind.is_empty() {
+                    ""
+                } else {
+                    ", by processor time"
+                };
+                write!(text, "![{title}{what}]({file})\n\n")?;
+            }
         }
         text += &table(results, section.metrics, &engines);
         text += &processor_table(results, section.metrics, &engines);
