@@ -20,6 +20,7 @@ mod band;
 mod blocked;
 mod bloomier;
 mod budget;
+pub mod family;
 mod hash;
 mod header;
 mod lookup;
