@@ -4,6 +4,7 @@
 mod bloom;
 mod exact;
 mod layered;
+mod scattered;
 mod tables;
 
 use super::frame::{decode, encode};
