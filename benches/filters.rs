@@ -3,9 +3,12 @@
 //! `cargo bench --bench filters`, or a part of it: `cargo bench --bench filters -- lookup/memory`.
 //! Lookups run *back to back*, where a processor works on several at a time, and *alone*, where each
 //! ends before the next begins, as in a store that does other things in between.
-#![expect(
-    unsafe_code,
-    reason = "the instruction that waits for all before it is declared so"
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "the instruction that waits for all before it is declared so"
+    )
 )]
 
 use std::hint::black_box;

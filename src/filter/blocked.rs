@@ -20,18 +20,7 @@ const HEADER_BYTES: usize = 24;
 pub(super) const LINE_WORDS: usize = 8;
 const LINE_BITS: f64 = 512.0;
 /// Odd multiplier between probes. Written to disk by its effect; must not be changed.
-const PROBE_FACTOR: u32 = 0x9e37_79b9;
-
-/// Powers of the multiplier: what each probe of a key is multiplied by from the first on.
-pub(super) const PROBE_POWERS: [u32; PROBES_MAX as usize] = {
-    let mut powers = [1u32; PROBES_MAX as usize];
-    let mut i = 1;
-    while i < powers.len() {
-        powers[i] = powers[i - 1].wrapping_mul(PROBE_FACTOR);
-        i += 1;
-    }
-    powers
-};
+pub(super) const PROBE_FACTOR: u32 = 0x9e37_79b9;
 
 /// The bits of a key within its line, as word index and mask: each probe takes the highest 9 bits of
 /// 32 that are multiplied by an odd constant from probe to probe.

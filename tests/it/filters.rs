@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use criba::filter::{Build, FilterSpec, Place, build, hash_key};
 use criba::storage::{Memory, Storage};
 use criba::{
     BloomierBits, Builder, Compression, Db, FilterPolicy, FilterResidency, Io, MAX_KEY_BYTES,
     Scattered,
 };
 use proptest::prelude::*;
+
+use crate::allocations::most_held;
 
 const PINNED: FilterResidency = FilterResidency::Pinned;
 
@@ -365,5 +368,32 @@ proptest! {
             let expected = model.get(key).map(|ordinal| ordinal.to_le_bytes());
             prop_assert_eq!(found.as_deref(), expected.as_ref().map(|bytes| &bytes[..]));
         }
+    }
+}
+
+/// What is held at once while a Bloomier filter is built, the filter itself included.
+#[test]
+fn building_takes_at_most_40_bytes_per_key() {
+    for (count, bits_per_key) in [(50_000, 8.0), (300_000, 16.5)] {
+        let hashes: Vec<_> = (0..count).map(|i| hash_key(1, &key(i))).collect();
+        let place = |i: u64| Place {
+            block: (i / 40) as u32,
+            slot: 0,
+        };
+        let places: Vec<_> = (0..count).map(place).collect();
+        let bits = BloomierBits::BitsPerKey(bits_per_key);
+        let (built, held) = most_held(|| {
+            build(&Build {
+                spec: FilterSpec::Bloomier(bits),
+                salt: 3,
+                hashes: &hashes,
+                places: &places,
+                block_count: (count / 40) as u32,
+                max_slot: 0,
+            })
+        });
+        assert!(held > built.body.len() * 8, "{held} bytes");
+        let held = held as f64 / count as f64;
+        assert!(held <= 40.0, "{held} bytes per key");
     }
 }

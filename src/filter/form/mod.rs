@@ -6,9 +6,12 @@
 //!
 //! A function for some processors cannot be inlined into code for all of them. So the form is chosen
 //! once for a lookup, and what follows is compiled for each form as a whole.
-#![expect(
-    unsafe_code,
-    reason = "a function that not every processor executes is called on a promise"
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "a function that not every processor executes is called on a promise"
+    )
 )]
 
 #[cfg(target_arch = "x86_64")]
@@ -22,7 +25,7 @@ mod portable;
 mod tests;
 
 use super::band::Row;
-use super::blocked::{Blocked, LINE_WORDS, PROBE_POWERS, probes};
+use super::blocked::{Blocked, LINE_WORDS, probes};
 use super::bloomier::Bloomier;
 use super::{Answer, KeyHash};
 
@@ -32,6 +35,18 @@ pub(super) const SLOTS: usize = 64;
 const LANES: usize = 8;
 /// The portable form counts bits where it is compiled for processors that can.
 const COUNTED: bool = cfg!(target_feature = "popcnt");
+
+/// What each probe of a key is multiplied by from the first on: powers of one number.
+#[cfg(target_arch = "x86_64")]
+const PROBE_POWERS: [u32; super::math::PROBES_MAX as usize] = {
+    let mut powers = [1u32; super::math::PROBES_MAX as usize];
+    let mut i = 1;
+    while i < powers.len() {
+        powers[i] = powers[i - 1].wrapping_mul(super::blocked::PROBE_FACTOR);
+        i += 1;
+    }
+    powers
+};
 
 /// The form that this processor executes.
 #[derive(Clone, Copy, Debug)]
