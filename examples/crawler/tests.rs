@@ -77,7 +77,7 @@ fn check(options: &[&str]) -> Summary {
 fn every_exact_mode_fetches_what_there_is_and_nothing_twice() {
     check(&[]);
     check(&["--seen", "exact-memory"]);
-    check(&["--seen", "sled", "--front", "0"]);
+    check(&["--seen", "sled", "--front", "0", "--cache", "0"]);
     check(&["--partition", "none", "--front", "100"]);
     check(&["--connections", "1", "--filter", "bloom:10"]);
 }

@@ -157,9 +157,9 @@ def content(program, scratch, trees):
 def grain(program, scratch, trees):
     tree = f"{scratch}/tree"
     shutil.rmtree(tree, ignore_errors=True)
-    print("| granularity | run | s | stored MB | pieces | found again | MB found | index MB | packs MB "
+    print("| granularity | run | s | CPU s | stored MB | pieces | found again | MB found | index MB | packs MB "
           "| MB read | MB written | reads avoided | read in vain |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|" + "---|" * 14)
     for options in GRAINS:
         subprocess.run(["rsync", "-a", "--delete", trees[0] + "/", tree + "/"], check=True)
         store = f"{scratch}/grain"
@@ -173,7 +173,7 @@ def grain(program, scratch, trees):
                 told = json.load(file)
             stats = json.loads(subprocess.check_output([program, "stats", "--json", "--store", store]))
             mb = lambda number: f"{number / 1e6:.1f}"
-            print(f"| {' '.join(options[1::2])} | {title} | {took['s']:.1f} | {mb(told['stored_bytes'])} "
+            print(f"| {' '.join(options[1::2])} | {title} | {took['s']:.1f} | {took['cpu']:.1f} | {mb(told['stored_bytes'])} "
                   f"| {told['pieces']} | {told['pieces_found']} | {mb(told['pieces_found_bytes'])} "
                   f"| {mb(stats['index_bytes'])} | {mb(stats['pack_bytes'])} | {mb(took['read'])} "
                   f"| {mb(took['written'])} | {told['reads_avoided_by_filters']} "

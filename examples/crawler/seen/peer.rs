@@ -12,6 +12,9 @@ use crate::summary::SeenCounts;
 
 use super::{Seen, for_each, read_id};
 
+/// sled refuses to live with much less.
+const LEAST_BYTES: u64 = 1 << 20;
+
 pub(super) struct InSled {
     tree: sled::Db,
     /// Removed after the tree was closed: fields are dropped in this order.
@@ -27,7 +30,7 @@ impl InSled {
         };
         let directory = directory.map_err(Failure::io("cannot make a directory for sled"))?;
         let config = sled::Config::new().path(directory.path().join("sled"));
-        let tree = config.cache_capacity(cache_bytes).open()?;
+        let tree = config.cache_capacity(cache_bytes.max(LEAST_BYTES)).open()?;
         let mut peer = InSled {
             tree,
             _directory: directory,
