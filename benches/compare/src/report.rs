@@ -116,9 +116,7 @@ pub fn write(files: &[PathBuf], page: &Path) -> Result<()> {
         let rounds = chosen.iter().map(|record| record.round).max().unwrap_or(0) + 1;
         text += &heading(*one, rounds);
         text += &cuts(&results);
-        if nth == 0 {
-            text += &targets(&results);
-        }
+        text += &targets(&results);
         text += &sections(&results, (nth == 0).then_some(page))?;
     }
     replace(page, &text)
