@@ -166,6 +166,11 @@ pub const SECTIONS: &[Section] = &[
                 "open_after_kill_ms",
                 "open after a kill, 64 MiB of journal",
             ),
+            in_unit(
+                Milliseconds,
+                "open_after_kill_cpu_ms",
+                "the same, processor time",
+            ),
             in_unit(Count, "lost_after_kill", "entries lost by that kill"),
         ],
     },

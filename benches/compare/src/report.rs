@@ -116,9 +116,7 @@ pub fn write(files: &[PathBuf], page: &Path) -> Result<()> {
         let rounds = chosen.iter().map(|record| record.round).max().unwrap_or(0) + 1;
         text += &heading(*one, rounds);
         text += &cuts(&results);
-        if nth == 0 {
-            text += &targets(&results);
-        }
+        text += &targets(&results);
         text += &sections(&results, (nth == 0).then_some(page))?;
     }
     replace(page, &text)
@@ -141,24 +139,28 @@ fn heading((keys, value_bytes, compression): Setting, rounds: u64) -> String {
     )
 }
 
-/// What was too slow to be done whole, so that nobody takes its numbers for those of the others.
+/// What was not done whole, so that nobody takes its numbers for those of the others.
 fn cuts(results: &Results) -> String {
     let mut text = String::new();
     for ((engine, metric), sample) in &results.samples {
         let (Some(work), [least, ..]) = (metric.strip_suffix("_cut_at"), &sample.0[..]) else {
             continue;
         };
-        let work = find(work).map_or("load of another group", |metric| metric.label);
-        text += &format!(
-            "- **{engine}** was too slow: {work} ended after {} entries, and what follows in that \
-             group is measured on these.\n",
-            grouped(*least as u64)
-        );
+        let work = match work {
+            "load" => "the load of YCSB",
+            "delete_load" => "the load of delete-heavy",
+            "cold_fill" => "the fill before cold or starved lookups",
+            other => find(other).map_or(other, |metric| metric.label),
+        };
+        text += &format!("| {engine} | {work} | {} |\n", grouped(*least as u64));
     }
-    if !text.is_empty() {
-        text.push('\n');
+    if text.is_empty() {
+        return text;
     }
-    text
+    format!(
+        "Cut short by the limit of time; what follows in that group was measured on so many \
+         entries:\n\n| | | entries |\n|---|---|--:|\n{text}\n"
+    )
 }
 
 fn grouped(number: u64) -> String {

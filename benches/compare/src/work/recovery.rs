@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::engine::{Kind, Result};
 use crate::keys::{FIRST, Key, Order, Values};
+use crate::measure::Io;
 
 use super::{Bench, Job};
 
@@ -22,8 +23,11 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     if status.code().is_some() {
         return Err(format!("the process that was to kill itself ended with {status}").into());
     }
+    let io = Io::now()?;
     let opened = bench.open()?;
     bench.set("open_after_kill_ms", opened.as_secs_f64() * 1e3);
+    let processor = Io::now()?.since(io).processor;
+    bench.set("open_after_kill_cpu_ms", processor.as_secs_f64() * 1e3);
     let found = bench.engine()?.scan(FIRST, usize::MAX, &mut |_, _| ())?;
     let lost = entries(bench.values.len()) - found as u64;
     bench.set("lost_after_kill", lost as f64);
