@@ -109,7 +109,7 @@ impl Subject {
         let filter = filter.expect("it was just built");
         let stride = body_words.next_multiple_of(8);
         let copies = (bodies_bytes / 8 / stride).max(1);
-        let mut bodies = Vec::with_capacity(copies * stride + 8);
+        let mut bodies = Vec::<u64>::with_capacity(copies * stride + 8);
         let skip = (64 - bodies.as_ptr().addr() % 64) % 64 / 8;
         bodies.resize(skip, 0);
         for copy in 1..=copies {
@@ -132,7 +132,7 @@ impl Subject {
         for &hash in keys {
             // Any spread will do, another one in each round.
             let copy = hash.0.wrapping_mul(round | 1) >> 32;
-            let first = self.skip + (copy * self.copies >> 32) as usize * self.stride;
+            let first = self.skip + ((copy * self.copies) >> 32) as usize * self.stride;
             let body = &self.bodies[first..first + self.body_words];
             count += u64::from(self.filter.ask(hash, body) != Answer::No);
             between();
