@@ -94,7 +94,7 @@ pub struct Built {
 /// Builds the filter of a segment.
 ///
 /// It succeeds for any hashes: none, equal ones, or such as an adversary would choose (the filter is
-/// then larger). Bits per key out of bounds are moved to the nearest bound. Takes 32 bytes per key of
+/// then larger). Bits per key out of bounds are moved to the nearest bound. Takes about 34 bytes per key of
 /// temporary memory for Bloomier and 8 for Bloom.
 ///
 /// # Panics
