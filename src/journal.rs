@@ -29,9 +29,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::journal::{FileHeader, HEADER_BYTES, MAX_OPERATIONS, Record, seal_payload};
+use crate::format::journal::{
+    FileHeader, HEADER_BYTES, Journal, MAX_OPERATIONS, Record, seal_payload,
+};
 use crate::key::Sequence;
-use crate::storage::{AppendFile, Storage, SyncFile};
+use crate::storage::{AppendFile, ReadCause, Storage, SyncFile};
 
 const EXTENSION: &str = ".journal";
 
@@ -48,6 +50,15 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
     let id = name.strip_suffix(EXTENSION)?.parse().ok()?;
     // Number 0 is never given.
     (id > 0 && file_name(id) == name).then_some(id)
+}
+
+/// What a journal says about itself, if that is intact.
+pub(crate) fn read_header(storage: &dyn Storage, id: u64) -> Option<FileHeader> {
+    let file = storage.open(&file_name(id)).ok()?;
+    let len = file.len().min(HEADER_BYTES as u64);
+    let bytes = file.read(ReadCause::Open, 0, usize::try_from(len).ok()?);
+    let journal = Journal::new(&bytes.ok()?, id).map(|journal| *journal.header());
+    journal.ok()
 }
 
 /// What a new journal is to say about itself.

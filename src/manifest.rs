@@ -5,7 +5,8 @@
 //!    home of an entry, and before a file that it removes is deleted.
 //! 2. `CURRENT` names a manifest that is durable, its name included.
 //! 3. A file number is below `reserved_end` of the live manifest before a file has it; so a file
-//!    with such a number that is not live is dead, and any other is not ours.
+//!    with such a number that is not live is dead, and any other is not ours. Where one of those is
+//!    in the way of `reserved_end`, it is given another name first.
 //! 4. A manifest is only ever appended to by the session that created it.
 //! 5. After a failure nothing is changed any more: it is unknown what the last change left.
 
@@ -124,6 +125,8 @@ pub(crate) struct Manifest {
     torn: Option<Error>,
     /// `CURRENT` goes on saying that the store was closed in order: see [`Manifest::keep_clean`].
     keeps_clean: bool,
+    /// Files with numbers that were never given: see [`Manifest::keep_clear_of`].
+    strays: BTreeMap<u64, Vec<String>>,
 }
 
 /// A manifest that this session appends to.
@@ -170,6 +173,7 @@ impl Manifest {
             failed: None,
             torn: None,
             keeps_clean: false,
+            strays: BTreeMap::new(),
         };
         manifest.replace_current(current)?;
         Ok(manifest)
@@ -247,6 +251,7 @@ impl Manifest {
             failed: None,
             torn,
             keeps_clean: false,
+            strays: BTreeMap::new(),
         })
     }
 
@@ -301,10 +306,33 @@ impl Manifest {
         self.state.next_file = self.state.next_file.max(id + 1);
     }
 
+    /// These files are not ours, although their numbers are like ours. They stay as they are, and
+    /// their numbers are not given out: a file whose number comes near is renamed before.
+    pub(crate) fn keep_clear_of(&mut self, strays: BTreeMap<u64, Vec<String>>) {
+        self.strays = strays;
+    }
+
+    /// Renames the strays with numbers that are about to be reserved, for good.
+    fn make_way(&mut self, reserved_end: u64) -> Result<()> {
+        let beyond = self.strays.split_off(&reserved_end);
+        let in_the_way = std::mem::replace(&mut self.strays, beyond);
+        if in_the_way.is_empty() {
+            return Ok(());
+        }
+        for name in in_the_way.values().flatten() {
+            storage::put_aside(&*self.storage, name)
+                .map_err(|error| Error::io(self.storage.path_of(name), error))?;
+        }
+        self.storage
+            .sync_dir()
+            .map_err(|error| Error::io(self.storage.path_of(""), error))
+    }
+
     /// A number for a new file.
     pub(crate) fn allocate(&mut self) -> Result<u64> {
         if self.state.next_file + RESERVE_LEAST >= self.state.reserved_end {
             let reserved_end = self.state.next_file + RESERVE_LEAST + RESERVE;
+            self.change(|manifest| manifest.make_way(reserved_end))?;
             self.commit(&Edit {
                 reserved_end,
                 ..self.edit()
@@ -399,6 +427,7 @@ impl Manifest {
         state.reserved_end = state
             .reserved_end
             .max(state.next_file + RESERVE_LEAST + RESERVE);
+        self.make_way(state.reserved_end)?;
         let header = Header {
             manifest_id: id,
             ..self.header
@@ -550,9 +579,11 @@ fn read_file(
 
 /// Whether a directory without `CURRENT`, segments and journals holds at most what a crash in
 /// [`Manifest::create`] leaves, so that creating can begin again; the names to remove first. After
-/// a kill in it the next session goes on, with a manifest of its own: power loss may leave both.
+/// a kill in it the next session goes on, with a manifest of its own, or writes the first one anew:
+/// power loss may leave all of that.
 pub(crate) fn leftovers_of_create(names: &[String], lock: &str) -> Option<Vec<String>> {
-    let ours = |name: &String| name == lock || name == CURRENT_NEXT || parse_name(name).is_some();
+    let replaced = |name: &str| parse_name(name.strip_suffix(storage::NEXT).unwrap_or(name));
+    let ours = |name: &String| name == lock || name == CURRENT_NEXT || replaced(name).is_some();
     names
         .iter()
         .all(ours)

@@ -103,6 +103,8 @@ impl Shared {
         let mut compacting = lock(&self.compacting);
         if compacting.stop {
             asked.refuse(Err(Error::Closed));
+        } else if let Err(error) = self.check_sound() {
+            asked.refuse(Err(error));
         } else {
             compacting.asked.push_back(Arc::clone(&asked));
         }
@@ -149,6 +151,17 @@ impl Shared {
 
     /// A background thread: compacts until it is told to stop.
     pub(crate) fn run_compactions(&self) {
+        let ended = self.or_poison("compaction", || {
+            self.compact_until_stopped();
+            Ok(())
+        });
+        let asked = std::mem::take(&mut lock(&self.compacting).asked);
+        for asked in asked {
+            asked.refuse(ended.clone().and(Err(Error::Closed)));
+        }
+    }
+
+    fn compact_until_stopped(&self) {
         let mut compacting = lock(&self.compacting);
         while !compacting.stop {
             let Some(job) = self.next_job(&mut compacting) else {
@@ -156,7 +169,7 @@ impl Shared {
                 continue;
             };
             drop(compacting);
-            let result = self.carry_out(&job);
+            let result = self.or_poison("compaction", || self.carry_out(&job));
             // Takes the lock itself.
             self.report(&result);
             compacting = lock(&self.compacting);
@@ -174,9 +187,6 @@ impl Shared {
             if compacting.failure.is_some() && !compacting.stop {
                 compacting = wait_for(&self.compact_work, compacting, RETRY);
             }
-        }
-        for asked in std::mem::take(&mut compacting.asked) {
-            asked.refuse(Err(Error::Closed));
         }
     }
 

@@ -38,7 +38,7 @@ impl Shared {
                 continue;
             };
             drop(flushing);
-            let result = self.flush_or_poison(&sealed);
+            let result = self.or_poison("flush", || self.flush_one(&sealed));
             flushing = lock(&self.flushing);
             match result {
                 Ok(()) => flushing.failure = None,
@@ -109,21 +109,6 @@ impl Shared {
                 .wait(flushing)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-    }
-
-    /// A panic here is a bug, but nobody may wait for ever because of one: what the flush has done
-    /// is unknown, so writes are refused from then on, and whoever waits learns why.
-    fn flush_or_poison(&self, sealed: &Arc<Sealed>) -> Result<()> {
-        let attempt = std::panic::AssertUnwindSafe(|| self.flush_one(sealed));
-        std::panic::catch_unwind(attempt).unwrap_or_else(|panic| {
-            let said = panic
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("without a message");
-            let what = format!("the background flush panicked, which is a bug: {said}");
-            Err(self.poison(Error::Invalid(what)))
-        })
     }
 
     fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {

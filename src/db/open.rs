@@ -200,6 +200,7 @@ impl Opener {
             removed_files: Vec::new(),
         };
         manifest.skip_files_to(names.highest);
+        manifest.keep_clear_of(names.strays);
         let settles = !self.is_read_only() && salvaged.is_some();
         if !self.is_read_only() && !settles && !names.dead.is_empty() {
             manifest.make_durable()?;
@@ -345,7 +346,7 @@ impl Opener {
         match self.replay_strictly(manifest, &ids, &expect) {
             Err(error) => {
                 let source = (&self.storage, current.manifest);
-                let error = salvage::blame_cut(error, &names.dead, source);
+                let error = salvage::blame_cut(error, (&names.dead, &names.journals), source);
                 if !salvage::is_passable(&error, manifest) {
                     return Err(salvage::with_ways_out(error, REPAIR));
                 }
@@ -448,6 +449,8 @@ struct Names {
     /// Ours and not needed any more.
     dead: Vec<String>,
     unknown: Vec<String>,
+    /// Those of them whose names are like ours, with numbers that were never given.
+    strays: BTreeMap<u64, Vec<String>>,
     /// The highest number that any file of ours has.
     highest: u64,
 }
@@ -485,6 +488,7 @@ impl Names {
             };
             if !manifest.knows_file(id) {
                 sorted.unknown.push(name.clone());
+                sorted.strays.entry(id).or_default().push(name.clone());
                 continue;
             }
             sorted.highest = sorted.highest.max(id);
@@ -503,7 +507,7 @@ impl Names {
 fn is_being_rewritten(name: &str, manifest: &Manifest) -> bool {
     let number = |name: &str| journal::parse_name(name).or_else(|| manifest::parse_name(name));
     let replaced = name.strip_suffix(storage::NEXT);
-    let replaced = replaced.map(|name| name.strip_suffix(salvage::DAMAGED).unwrap_or(name));
+    let replaced = replaced.map(|name| name.strip_suffix(storage::DAMAGED).unwrap_or(name));
     let replaced = replaced.and_then(number);
     replaced.is_some_and(|id| manifest.knows_file(id))
 }

@@ -55,27 +55,6 @@ struct Part {
     took: Duration,
 }
 
-/// Tells of the end of a part, come what may: someone waits for it.
-struct Ending<'a> {
-    merging: &'a Merging,
-    part: usize,
-    outcome: Result<Part>,
-}
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        if self.outcome.is_err() {
-            self.merging
-                .progress
-                .cancelled
-                .store(true, Ordering::Relaxed);
-        }
-        let outcome = std::mem::replace(&mut self.outcome, Err(Error::Cancelled));
-        lock(&self.merging.outcomes).push((self.part, outcome));
-        self.merging.ended.notify_all();
-    }
-}
-
 impl Merging {
     /// Waits for all parts; what they have written, in key order.
     fn wait(&self) -> Vec<Result<Part>> {
@@ -220,15 +199,14 @@ impl Shared {
         self.merge_part(&offer.merging, offer.part);
     }
 
+    /// Tells of the end of the part, come what may: someone waits for it.
     fn merge_part(&self, merging: &Merging, part: usize) {
-        let mut ending = Ending {
-            merging,
-            part,
-            outcome: Err(Error::Invalid(
-                "a thread that merges panicked; this is a bug".into(),
-            )),
-        };
-        ending.outcome = self.write_part(merging, &merging.parts[part]);
+        let outcome = self.or_poison("merge", || self.write_part(merging, &merging.parts[part]));
+        if outcome.is_err() {
+            merging.progress.cancelled.store(true, Ordering::Relaxed);
+        }
+        lock(&merging.outcomes).push((part, outcome));
+        merging.ended.notify_all();
     }
 
     fn write_part(&self, merging: &Merging, inputs: &Inputs) -> Result<Part> {

@@ -16,12 +16,9 @@ use crate::manifest::{self, JournalFloor, Manifest, SegmentMeta};
 use crate::memtable::Memtable;
 use crate::options::Recovery;
 use crate::segment::{self, Segment};
-use crate::storage::{self, Storage};
+use crate::storage::{self, DAMAGED, Storage};
 
 use super::shared::{Sealed, Shared, View, lock};
-
-/// What is appended to the name of a damaged file that is kept.
-pub(crate) const DAMAGED: &str = ".damaged";
 
 /// Whether a refusal is about journals, which [`Recovery`] can get past.
 pub(crate) fn is_passable(error: &Error, manifest: &Manifest) -> bool {
@@ -49,10 +46,12 @@ pub(crate) fn with_ways_out(error: Error, ways: &str) -> Error {
 }
 
 /// The manifest's part in a missing journal: a segment that is not listed and newer than the
-/// journal tells that an edit is gone which added the one and made the other superfluous.
+/// journal tells that an edit is gone which added the one and made the other superfluous. Unless a
+/// recovery past this damage was interrupted: what it has written is newer than the journal, which
+/// continues none, that it began before.
 pub(crate) fn blame_cut(
     error: Error,
-    unlisted: &[String],
+    (unlisted, journals): (&[String], &[u64]),
     (storage, manifest): (&Arc<dyn Storage>, u64),
 ) -> Error {
     let Error::Missing { path } = &error else {
@@ -62,7 +61,13 @@ pub(crate) fn blame_cut(
     let Some(id) = journal::parse_name(&name) else {
         return error;
     };
-    let newer = |name: &&String| segment::parse_name(name).is_some_and(|segment| segment > id);
+    let continues_none = |journal: &u64| {
+        let header = journal::read_header(&**storage, *journal);
+        *journal > id && header.is_some_and(|header| header.previous == 0)
+    };
+    let end = journals.iter().copied().find(continues_none);
+    let suspects = id + 1..end.unwrap_or(u64::MAX);
+    let newer = |name: &&String| segment::parse_name(name).is_some_and(|id| suspects.contains(&id));
     let Some(segment) = unlisted.iter().find(newer) else {
         return error;
     };

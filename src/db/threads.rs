@@ -1,6 +1,7 @@
 //! Background threads, each started at the first work for it: a session that only reads, or that
 //! writes less than a memtable, has none.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -57,6 +58,21 @@ impl Shared {
             threads.flushers = 1;
         }
         Ok(())
+    }
+
+    /// A panic in the background is a bug, but nobody may wait for ever because of one: what the
+    /// work has done is unknown, so writes are refused from then on, and whoever waits learns why.
+    /// No lock may be held that [`Shared::poison`] takes.
+    pub(crate) fn or_poison<T>(&self, what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let said = panic
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("without a message");
+            let what = format!("the background {what} panicked, which is a bug: {said}");
+            Err(self.poison(Error::Invalid(what)))
+        })
     }
 
     pub(crate) fn has_compactors(&self) -> bool {

@@ -46,15 +46,7 @@ impl Current {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Current, Malformed> {
         let mut cursor = Cursor::new(bytes);
-        if cursor.bytes("current.magic", MAGIC.len())? != MAGIC {
-            return Err(cursor.malformed("CURRENT: not written by criba"));
-        }
-        let version = cursor.u16("current.version")?;
-        if version != VERSION {
-            return Err(cursor.malformed(format!(
-                "CURRENT: format version {version}; a newer version of criba wrote it, or it is damaged"
-            )));
-        }
+        cursor.begins("CURRENT", MAGIC, VERSION)?;
         let flags = cursor.u16("current.flags")?;
         cursor.zeros("current.reserved", 4)?;
         let store_id = cursor.u128("current.store_id")?;
@@ -62,15 +54,8 @@ impl Current {
         let sequence = Sequence(cursor.u64("current.clean_sequence")?);
         let journal = cursor.u64("current.journal")?;
         cursor.zeros("current.reserved", 4)?;
-        let summed = bytes.get(..cursor.position()).unwrap_or_default();
-        let sum = cursor.u32("current.checksum")?;
+        cursor.checksum("CURRENT", 0, 0)?;
         cursor.end("CURRENT")?;
-        if checksum::at(0, 0, &[summed]) != sum {
-            return Err(Malformed {
-                what: "CURRENT: its checksum does not match".into(),
-                at: 0,
-            });
-        }
         let clean_at = match flags {
             0 if sequence.0 == 0 => None,
             CLEAN => Some(sequence),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::varint;
+use super::{checksum, varint};
 
 /// Bytes do not have the shape they should: which field, and where in the slice it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,6 +133,42 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// What a file or its footer begins with: these bytes, and the only version there is so far.
+    pub(crate) fn begins(
+        &mut self,
+        what: &str,
+        magic: &[u8],
+        version: u16,
+    ) -> Result<(), Malformed> {
+        if self.bytes(what, magic.len())? != magic {
+            return Err(self.malformed(format!("{what}: not written by criba, or cut off")));
+        }
+        match self.u16(what)? {
+            found if found == version => Ok(()),
+            found => Err(self.malformed(format!(
+                "{what}: format version {found}; a newer version of criba wrote it, or it is damaged"
+            ))),
+        }
+    }
+
+    /// The checksum of all that came before, for this place. It is returned, too.
+    pub(crate) fn checksum(
+        &mut self,
+        what: &str,
+        identity: u64,
+        offset: u64,
+    ) -> Result<u32, Malformed> {
+        let summed = self.bytes.get(..self.at).unwrap_or_default();
+        let sum = self.u32(what)?;
+        if checksum::at(identity, offset, &[summed]) == sum {
+            return Ok(sum);
+        }
+        Err(Malformed {
+            what: format!("{what}: its checksum does not match"),
+            at: 0,
+        })
+    }
+
     pub(crate) fn end(&self, what: &str) -> Result<(), Malformed> {
         match self.remaining() {
             0 => Ok(()),
@@ -162,6 +198,31 @@ mod tests {
         assert_eq!(error.to_string(), "edits: 200 is more than can follow");
         assert_eq!(Cursor::new(&[2, 0, 0]).count("edits", 1), Ok(2));
         assert!(Cursor::new(&[2, 0, 0]).count("edits", 2).is_err());
+    }
+
+    #[test]
+    fn begins_with_its_magic_and_ends_with_its_checksum() {
+        let mut bytes = b"magic\x01\x00content".to_vec();
+        bytes.extend_from_slice(&checksum::at(7, 9, &[&bytes]).to_le_bytes());
+        let read = |bytes: &[u8], version, place: (u64, u64)| {
+            let mut cursor = Cursor::new(bytes);
+            cursor.begins("thing", b"magic", version)?;
+            cursor.bytes("content", 7)?;
+            cursor.checksum("thing", place.0, place.1)?;
+            cursor.end("thing")
+        };
+        assert_eq!(read(&bytes, 1, (7, 9)), Ok(()));
+        let told = |read: Result<(), Malformed>| read.unwrap_err().what;
+        assert!(told(read(&bytes, 2, (7, 9))).contains("format version 1"));
+        for place in [(8, 9), (7, 8)] {
+            assert!(told(read(&bytes, 1, place)).contains("checksum"));
+        }
+        assert!(told(read(b"nagic", 1, (7, 9))).contains("not written by criba"));
+        assert!(told(read(b"mag", 1, (7, 9))).contains("2 bytes short"));
+        bytes.push(0);
+        assert!(told(read(&bytes, 1, (7, 9))).contains("too many"));
+        bytes[8] ^= 1;
+        assert!(told(read(&bytes, 1, (7, 9))).contains("checksum"));
     }
 
     #[test]

@@ -122,26 +122,17 @@ impl Header {
 
     pub(crate) fn decode(bytes: &[u8], manifest_id: u64) -> Result<Header, Malformed> {
         let mut cursor = Cursor::new(bytes);
-        if cursor.bytes("manifest.magic", MAGIC.len())? != MAGIC {
-            return Err(cursor.malformed("manifest: not written by criba"));
-        }
-        let version = cursor.u16("manifest.version")?;
-        if version != VERSION {
-            return Err(cursor.malformed(format!(
-                "manifest: format version {version}; a newer version of criba wrote it, or it is damaged"
-            )));
-        }
+        cursor.begins("manifest header", MAGIC, VERSION)?;
         cursor.zeros("manifest.reserved", 6)?;
         let header = Header {
             manifest_id: cursor.u64("manifest.id")?,
             store_id: cursor.u128("manifest.store_id")?,
             hash_seed: cursor.u64("manifest.hash_seed")?,
         };
-        let summed = bytes.get(..cursor.position()).unwrap_or_default();
-        let sum = cursor.u32("manifest.checksum")?;
-        if checksum::at(manifest_id, 0, &[summed]) != sum || header.manifest_id != manifest_id {
+        cursor.checksum("manifest header", manifest_id, 0)?;
+        if header.manifest_id != manifest_id {
             return Err(Malformed {
-                what: "manifest header: its checksum does not match".into(),
+                what: "manifest header: not the number of its name".into(),
                 at: 0,
             });
         }

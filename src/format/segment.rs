@@ -93,15 +93,7 @@ impl Footer {
         identity: u64,
     ) -> Result<(Footer, u32), Malformed> {
         let mut cursor = Cursor::new(bytes);
-        if cursor.bytes("footer.magic", MAGIC.len())? != MAGIC {
-            return Err(cursor.malformed("footer: the file does not end as a segment does"));
-        }
-        let version = cursor.u16("footer.version")?;
-        if version != VERSION {
-            return Err(cursor.malformed(format!(
-                "footer: format version {version}; a newer version of criba wrote it, or it is damaged"
-            )));
-        }
+        cursor.begins("footer", MAGIC, VERSION)?;
         cursor.zeros("footer.reserved", 6)?;
         let footer = Footer {
             segment_id: cursor.u64("footer.segment_id")?,
@@ -116,16 +108,9 @@ impl Footer {
             index_sum: cursor.u32("footer.index_sum")?,
             properties_sum: cursor.u32("footer.properties_sum")?,
         };
-        let summed = bytes.get(..cursor.position()).unwrap_or_default();
-        let sum = cursor.u32("footer.checksum")?;
-        cursor.end("footer")?;
         let offset = file_len.saturating_sub(FOOTER_BYTES as u64);
-        if checksum::at(identity, offset, &[summed]) != sum {
-            return Err(Malformed {
-                what: "footer: its checksum does not match".into(),
-                at: 0,
-            });
-        }
+        let sum = cursor.checksum("footer", identity, offset)?;
+        cursor.end("footer")?;
         let ascending = [
             0,
             footer.data_end,

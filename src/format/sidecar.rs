@@ -55,15 +55,7 @@ impl Footer {
     /// Decodes the last [`FOOTER_BYTES`] of a file of `file_len` bytes.
     pub(crate) fn decode(bytes: &[u8], file_len: u64, identity: u64) -> Result<Footer, Malformed> {
         let mut cursor = Cursor::new(bytes);
-        if cursor.bytes("filter file.magic", MAGIC.len())? != MAGIC {
-            return Err(cursor.malformed("filter file: does not end as one does"));
-        }
-        let version = cursor.u16("filter file.version")?;
-        if version != VERSION {
-            return Err(cursor.malformed(format!(
-                "filter file: format version {version}; a newer version of criba wrote it, or it is damaged"
-            )));
-        }
+        cursor.begins("filter file", MAGIC, VERSION)?;
         let kind = cursor.u8("filter file.kind")?;
         let equal_hashes = match cursor.u8("filter file.equal_hashes")? {
             0 => false,
@@ -85,16 +77,9 @@ impl Footer {
             },
             header_sum: cursor.u32("filter file.header_sum")?,
         };
-        let summed = bytes.get(..cursor.position()).unwrap_or_default();
-        let sum = cursor.u32("filter file.checksum")?;
-        cursor.end("filter file")?;
         let offset = file_len.saturating_sub(FOOTER_BYTES as u64);
-        if checksum::at(identity, offset, &[summed]) != sum {
-            return Err(Malformed {
-                what: "filter file: the checksum of its footer does not match".into(),
-                at: 0,
-            });
-        }
+        cursor.checksum("filter file", identity, offset)?;
+        cursor.end("filter file")?;
         if footer.file_len != file_len || footer.header > offset {
             return Err(Malformed {
                 what: "filter file: its regions are cut".into(),

@@ -179,6 +179,19 @@ pub(crate) fn copy(storage: &dyn Storage, name: &str, to: &str) -> io::Result<()
     storage.rename(&next, to)
 }
 
+/// What is appended to the name of a file that is kept although it cannot be used.
+pub(crate) const DAMAGED: &str = ".damaged";
+
+/// Gives a file that is in the way a name that no other has.
+pub(crate) fn put_aside(storage: &dyn Storage, name: &str) -> io::Result<()> {
+    let taken = storage.list()?;
+    let mut kept = format!("{name}{DAMAGED}");
+    while taken.contains(&kept) {
+        kept.push_str(DAMAGED);
+    }
+    storage.rename(name, &kept)
+}
+
 /// A file that is read by position.
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// The file's length when it was opened, in bytes.

@@ -378,6 +378,32 @@ fn culprits<'a>(store: &Store, name: &'a str, journals: &'a [String]) -> Vec<&'a
     culprits
 }
 
+/// Journals that there are, or may have been: the end of the manifest may take an edit with it that
+/// made journals superfluous, and without it they are missed.
+fn all_journals(store: &Store) -> Vec<String> {
+    let mut journals = names(&store.memory, ".journal");
+    journals.extend((1..40).map(|id| format!("{id:06}.journal")));
+    journals
+}
+
+/// Files that may be blamed when a part of this one is gone, and what the store may hold then.
+fn without_a_part<'a>(
+    store: &'a Store,
+    name: &'a str,
+    journals: &'a [String],
+) -> (Vec<&'a str>, Vec<&'a Model>) {
+    let mut culprits = culprits(store, name, journals);
+    if name.starts_with("MANIFEST") {
+        culprits.extend(journals.iter().map(String::as_str));
+    }
+    let mut states: Vec<&Model> = store.states.iter().collect();
+    // Where the journal in use ends, nobody else knows.
+    if store.last_journal.as_deref() == Some(name) {
+        states.extend(&store.earlier);
+    }
+    (culprits, states)
+}
+
 fn flip_everywhere(store: &Store) -> Tally {
     let mut tally = Tally::default();
     let states: Vec<&Model> = store.states.iter().collect();
@@ -430,20 +456,9 @@ fn every_flipped_byte_of_a_killed_store_is_harmless_or_named() {
 
 fn cut_everywhere(store: &Store) -> Tally {
     let mut tally = Tally::default();
-    let mut journals = names(&store.memory, ".journal");
-    // The end of the manifest may take an edit with it that made journals superfluous: without
-    // it they are missed.
-    journals.extend((1..40).map(|id| format!("{id:06}.journal")));
+    let journals = all_journals(store);
     for (name, bytes) in files(&store.memory) {
-        let mut culprits = culprits(store, &name, &journals);
-        if name.starts_with("MANIFEST") {
-            culprits.extend(journals.iter().map(String::as_str));
-        }
-        let mut states: Vec<&Model> = store.states.iter().collect();
-        // Where the journal in use ends, nobody else knows.
-        if store.last_journal.as_ref() == Some(&name) {
-            states.extend(&store.earlier);
-        }
+        let (culprits, states) = without_a_part(store, &name, &journals);
         let is_segment = name.ends_with(".seg");
         for len in 0..bytes.len() {
             if is_segment && !is_thorough() && len % 61 > 0 && len + 1 < bytes.len() {

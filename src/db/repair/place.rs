@@ -5,14 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::storage::{self, Disk, Storage};
+use crate::storage::{self, DAMAGED, Disk, Storage};
 
 use super::super::open::LOCK;
-use super::super::salvage::DAMAGED;
 use super::{Builder, Repaired, survey};
 
 /// What is appended to the name of a store until it is whole.
 const UNDER_WAY: &str = ".repairing";
+
+/// How directories are opened and renamed: tests end a repair at any of its calls.
+struct Means<'a> {
+    open: &'a dyn Fn(&Path) -> Arc<dyn Storage>,
+    rename: &'a dyn Fn(&Path, &Path) -> Result<()>,
+}
 
 impl Builder {
     /// [`Builder::repair_from`] for the store in the directory `source`. The new store has its
@@ -54,6 +59,19 @@ impl Builder {
     ///
     /// As for [`Builder::repair`].
     pub fn repair_in_place(self, watch: &mut dyn FnMut(u64)) -> Result<(Repaired, PathBuf)> {
+        let io = self.options.io;
+        let disk = Means {
+            open: &|path| Arc::new(Disk::new(path, io)),
+            rename: &rename,
+        };
+        self.exchange(&disk, watch)
+    }
+
+    fn exchange(
+        self,
+        means: &Means<'_>,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<(Repaired, PathBuf)> {
         let path = self.path.clone();
         let under_way = beside(&path, UNDER_WAY)?;
         if !storage::is_there(&path) && storage::is_there(&under_way) {
@@ -65,7 +83,7 @@ impl Builder {
             );
             return Err(Error::Invalid(what));
         }
-        let source: Arc<dyn Storage> = Arc::new(Disk::new(&path, self.options.io));
+        let source = (means.open)(&path);
         survey::check(&source)?;
         let guard = source.lock(LOCK).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => Error::Locked {
@@ -73,13 +91,14 @@ impl Builder {
             },
             _ => Error::io(path.join(LOCK), error),
         })?;
-        let repaired = self.beside(&path)?.repair_locked(&source, watch)?;
+        let target = self.beside(&path)?.storage((means.open)(&under_way));
+        let repaired = target.repair_locked(&source, watch)?;
         let kept = (1_u64..)
             .map_while(|n| beside(&path, &format!("{DAMAGED}-{n}")).ok())
             .find(|kept| !storage::is_there(kept))
             .ok_or(Error::Cancelled)?;
-        rename(&path, &kept)?;
-        rename(&under_way, &path)?;
+        (means.rename)(&path, &kept)?;
+        (means.rename)(&under_way, &path)?;
         drop(guard);
         Ok((repaired, kept))
     }
@@ -115,3 +134,6 @@ fn check_free(path: &Path, advice: &str) -> Result<()> {
 fn rename(from: &Path, to: &Path) -> Result<()> {
     storage::rename_directory(from, to).map_err(|error| Error::io(from, error))
 }
+
+#[cfg(test)]
+mod tests;

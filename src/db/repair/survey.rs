@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::batch;
-use crate::format::journal::{HEADER_BYTES, Journal};
 use crate::journal::{self, Expect, Point};
 use crate::key::Sequence;
 use crate::loss::Loss;
 use crate::manifest::{self, CURRENT, Manifest, SegmentMeta};
 use crate::memtable::Memtable;
 use crate::segment::{self, Found, last_sequence_of};
-use crate::storage::{LockGuard, ReadCause, Storage};
+use crate::storage::{LockGuard, Storage};
 
 use super::super::open::LOCK;
 use super::super::write;
@@ -205,11 +204,7 @@ fn find_store_id(source: &Arc<dyn Storage>, files: &Files) -> Result<u128> {
 }
 
 fn store_of_journal(source: &Arc<dyn Storage>, id: u64) -> Option<u128> {
-    let file = source.open(&journal::file_name(id)).ok()?;
-    let len = file.len().min(HEADER_BYTES as u64 + 1) as usize;
-    let bytes = file.read(ReadCause::Open, 0, len).ok()?;
-    let journal = Journal::new(&bytes, id).ok()?;
-    Some(journal.header().store_id)
+    journal::read_header(&**source, id).map(|header| header.store_id)
 }
 
 fn of_manifest(source: &Arc<dyn Storage>, files: &Files, manifest: &Manifest) -> Result<Survey> {

@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::history::{Contents, Extent, Moment};
 use super::{Clock, Data, File, Memory, Names, State};
@@ -48,8 +48,8 @@ pub struct CrashState {
     exists: bool,
     boot_id: u128,
     clock: Clock,
-    names: BTreeMap<String, usize>,
-    durable_names: BTreeMap<String, usize>,
+    names: Arc<BTreeMap<String, usize>>,
+    durable_names: Arc<BTreeMap<String, usize>>,
     files: BTreeMap<usize, Remains>,
 }
 
@@ -62,6 +62,8 @@ struct Remains {
     zeros: Vec<Range0>,
     /// Can be read until power is lost.
     lost: Vec<Range0>,
+    /// Of what is read. The same remains are part of many states: it is made once.
+    content: u64,
 }
 
 /// A range that can be ordered.
@@ -83,10 +85,11 @@ impl CrashState {
         (self.is_power_loss, self.exists, self.boot_id).hash(&mut hasher);
         for names in [&self.names, &self.durable_names] {
             names.len().hash(&mut hasher);
-            for (name, id) in names {
+            for (name, id) in names.iter() {
                 name.hash(&mut hasher);
                 if let Some(remains) = self.files.get(id) {
-                    remains.hash_with(self.bytes_of(*id), &mut hasher);
+                    (remains.content, remains.len).hash(&mut hasher);
+                    (remains.durable_len, &remains.lost).hash(&mut hasher);
                 }
             }
             if self.is_power_loss {
@@ -96,16 +99,11 @@ impl CrashState {
         hasher.finish()
     }
 
-    /// All bytes that a file ever had.
-    fn bytes_of(&self, id: usize) -> &[u8] {
-        self.contents.get(&id).map_or(&[], |bytes| bytes)
-    }
-
     /// The storage as the next process finds it.
     #[must_use]
     pub fn image(&self) -> Memory {
         let file = |(id, remains): (&usize, &Remains)| {
-            let bytes = remains.bytes(self.bytes_of(*id)).into_owned();
+            let bytes = remains.bytes(bytes_of(&self.contents, *id)).into_owned();
             let lost = remains.lost.iter().map(|(start, end)| *start..*end);
             let data = Data {
                 durable_len: remains.durable_len,
@@ -159,6 +157,11 @@ impl CrashState {
     }
 }
 
+/// All bytes that a file ever had.
+fn bytes_of(contents: &Contents, id: usize) -> &[u8] {
+    contents.get(&id).map_or(&[], |bytes| bytes)
+}
+
 pub(super) fn all(
     contents: &Arc<Contents>,
     moment: &Moment,
@@ -179,18 +182,22 @@ fn after_kill(
     next: Option<&Moment>,
     bounds: &Bounds,
 ) -> Vec<CrashState> {
+    let remains = |id: usize, extent: &Extent, len: usize| {
+        let remains = Remains::of_kill(extent, len);
+        remains.with_content(bytes_of(contents, id))
+    };
     let whole = CrashState {
         contents: Arc::clone(contents),
         is_power_loss: false,
         exists: moment.exists,
         boot_id: moment.boot_id,
         clock: moment.clock,
-        names: moment.names.clone(),
-        durable_names: moment.durable_names.clone(),
+        names: Arc::new(moment.names.clone()),
+        durable_names: Arc::new(moment.durable_names.clone()),
         files: moment
             .extents
             .iter()
-            .map(|(id, extent)| (*id, Remains::of_kill(extent, extent.len)))
+            .map(|(id, extent)| (*id, remains(*id, extent, extent.len)))
             .collect(),
     };
     let mut states = vec![whole.clone()];
@@ -211,7 +218,7 @@ fn after_kill(
             .filter(|at| (before.len + 1..end).contains(at));
         for len in thinned(inside.collect(), bounds.of_file) {
             let mut state = whole.clone();
-            state.files.insert(id, Remains::of_kill(before, len));
+            state.files.insert(id, remains(id, before, len));
             states.push(state);
         }
     }
@@ -219,27 +226,32 @@ fn after_kill(
 }
 
 fn after_power_loss(contents: &Arc<Contents>, moment: &Moment, bounds: &Bounds) -> Vec<CrashState> {
+    let of_file = |(id, extent): (&usize, &Extent)| {
+        let bytes = bytes_of(contents, *id);
+        let all = Remains::of_power_loss(extent, bounds).into_iter();
+        let all = all.map(|remains| remains.with_content(bytes));
+        (*id, all.collect())
+    };
+    let files: BTreeMap<usize, Vec<Remains>> = moment.extents.iter().map(of_file).collect();
     let mut states = Vec::new();
     for names in names_left(moment, bounds) {
         let ids: BTreeSet<usize> = names.values().copied().collect();
-        let choices: Vec<(usize, Vec<Remains>)> = ids
+        let choices: Vec<(usize, &[Remains])> = ids
             .into_iter()
-            .filter_map(|id| {
-                let extent = moment.extents.get(&id)?;
-                Some((id, Remains::of_power_loss(extent, bounds)))
-            })
+            .filter_map(|id| Some((id, files.get(&id)?.as_slice())))
             .collect();
         let counts: Vec<usize> = choices.iter().map(|(_, all)| all.len()).collect();
+        let names = Arc::new(names);
         for picks in combinations(&counts, bounds.of_names) {
-            let pick = |((id, all), at): (&(usize, Vec<Remains>), &usize)| (*id, all[*at].clone());
+            let pick = |((id, all), at): (&(usize, &[Remains]), &usize)| (*id, all[*at].clone());
             states.push(CrashState {
                 contents: Arc::clone(contents),
                 is_power_loss: true,
                 exists: true,
                 boot_id: moment.boot_id + 1,
                 clock: moment.clock,
-                names: names.clone(),
-                durable_names: names.clone(),
+                names: Arc::clone(&names),
+                durable_names: Arc::clone(&names),
                 files: choices.iter().zip(&picks).map(pick).collect(),
             });
         }
@@ -282,11 +294,9 @@ impl Remains {
         bytes
     }
 
-    fn hash_with(&self, all: &[u8], hasher: &mut impl Hasher) {
-        let bytes = self.bytes(all);
-        bytes.len().hash(hasher);
-        hasher.write(&bytes);
-        (self.durable_len, &self.lost).hash(hasher);
+    fn with_content(self, all: &[u8]) -> Remains {
+        let content = xxh3_64(&self.bytes(all));
+        Remains { content, ..self }
     }
 
     /// The system still runs: all is there up to `len`.
@@ -297,6 +307,7 @@ impl Remains {
             durable_len: extent.durable_len,
             zeros: Vec::new(),
             lost: lost.collect(),
+            content: 0,
         }
     }
 
@@ -306,6 +317,7 @@ impl Remains {
             durable_len: len,
             zeros,
             lost: Vec::new(),
+            content: 0,
         }
     }
 

@@ -11,9 +11,19 @@ use criba::{Db, Error};
 
 use crate::faults::{Call, Rig, tell, within};
 
-use super::check::{Expected, Judge, read};
+use super::check::{Expected, Judge, Way, read};
 use super::lives::{LIVES, Plot};
 use super::workload::{Failed, Kill, live_to_error};
+
+/// How what failures leave is looked at.
+const FLUSHED: Way = Way {
+    is_paged: false,
+    flushes: true,
+};
+const PAGED: Way = Way {
+    is_paged: true,
+    ..FLUSHED
+};
 
 /// One of them at a time.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +132,7 @@ fn check_images(failed: &Failed, judge: &Judge, what: &str) {
         let image = failed.memory.crash(survivors);
         let expected = Expected::of(failed.promise, is_power_loss);
         let n = judge
-            .judge(&image, expected, false)
+            .judge(&image, expected, FLUSHED)
             .unwrap_or_else(|wrong| panic!("{what}, {survivors:?}: {wrong}"));
         let later = Expected {
             least: n + 1,
@@ -130,7 +140,7 @@ fn check_images(failed: &Failed, judge: &Judge, what: &str) {
             ..expected
         };
         judge
-            .judge(&image.crash(Survivors::Synced), later, false)
+            .judge(&image.crash(Survivors::Synced), later, FLUSHED)
             .unwrap_or_else(|wrong| panic!("{what}, {survivors:?}, then power loss: {wrong}"));
     }
 }
@@ -155,7 +165,7 @@ fn check_resumed(failed: Failed, judge: &Judge, what: &str, tally: &Tally) {
         tally.resumed.fetch_add(1, Ordering::Relaxed);
     }
     judge
-        .judge(&memory, Expected::of(promise, false), true)
+        .judge(&memory, Expected::of(promise, false), PAGED)
         .unwrap_or_else(|wrong| panic!("{what}, opened again: {wrong}"));
 }
 

@@ -34,12 +34,37 @@ struct Tally {
     states: AtomicUsize,
     checked: AtomicUsize,
     in_recovery: AtomicUsize,
+    /// Recoveries that crashed at each of their calls.
+    recoveries: AtomicUsize,
     wrong: Mutex<Vec<String>>,
+    is_told: bool,
 }
 
 impl Tally {
+    /// The first are told at once, if anybody is to read them: a campaign may take hours.
+    fn found(&self, what: String) {
+        let mut wrong = self.wrong.lock().unwrap();
+        if self.is_told && wrong.len() < 10 {
+            tell(&what);
+        }
+        wrong.push(what);
+    }
+
     fn wrongs(&self) -> usize {
         self.wrong.lock().unwrap().len()
+    }
+
+    fn tell(&self, when: &str) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        tell(&format!(
+            "crashes{when}: {} points, {} states, {} checked, {} of them in {} recoveries, {} wrong",
+            count(&self.crash_points),
+            count(&self.states),
+            count(&self.checked),
+            count(&self.in_recovery),
+            count(&self.recoveries),
+            self.wrongs()
+        ));
     }
 }
 
@@ -47,9 +72,10 @@ impl Tally {
 #[derive(Clone, Copy)]
 struct Depth {
     bounds: Bounds,
-    /// Every so many states the recovery is recorded as well, and crashes at each of its calls;
-    /// so do recoveries from that, once more.
-    recoveries: usize,
+    /// Of one in so many states the recovery is recorded as well, and crashes at each of its calls;
+    /// so do recoveries from that, once more. Which, the state itself decides: those of a round
+    /// are among those of the next, with wider bounds.
+    recoveries: u64,
     bounds_of_recovery: Bounds,
     /// No more states than this.
     most: usize,
@@ -66,7 +92,7 @@ impl Depth {
                 names_in_any_combination: 4 + round as usize,
                 of_names: 64 << (2 * round),
             },
-            recoveries: 60,
+            recoveries: (RECOVERIES >> round).max(1),
             bounds_of_recovery: Bounds {
                 of_file: 6 << round,
                 names_in_any_combination: 3,
@@ -86,7 +112,7 @@ impl Depth {
                 of_names: bounds.of_names / 8,
                 ..bounds
             },
-            recoveries: self.recoveries * 10,
+            recoveries: self.recoveries * 8,
             ..self
         }
     }
@@ -98,6 +124,8 @@ struct Campaign<'a> {
     sessions: Vec<Session>,
     judge: Judge,
     seen: Mutex<HashSet<u64>>,
+    /// Those whose recovery has crashed in this round.
+    recovered: Mutex<HashSet<u64>>,
     tally: &'a Tally,
 }
 
@@ -109,27 +137,15 @@ impl<'a> Campaign<'a> {
             sessions,
             judge: Judge::of(plot),
             seen: Mutex::default(),
+            recovered: Mutex::default(),
             tally,
         })
     }
 
-    fn crash_everywhere(&self, depth: &Depth) {
-        for session in &self.sessions {
-            let next = AtomicUsize::new(0);
-            std::thread::scope(|scope| {
-                for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-                    scope.spawn(|| {
-                        loop {
-                            let calls = next.fetch_add(1, Ordering::Relaxed);
-                            if calls > session.history.len() || self.is_over(depth) {
-                                break;
-                            }
-                            self.crash_at(session, calls, depth);
-                        }
-                    });
-                }
-            });
-        }
+    /// Every moment at which it may crash.
+    fn crash_points(&self) -> impl Iterator<Item = (&Session, usize)> {
+        let of_session = |session| (0..=Session::calls(session)).map(move |calls| (session, calls));
+        self.sessions.iter().flat_map(of_session)
     }
 
     fn crash_at(&self, session: &Session, calls: usize, depth: &Depth) {
@@ -156,20 +172,26 @@ impl<'a> Campaign<'a> {
         self.tally.states.fetch_add(1, Ordering::Relaxed);
         let mut hasher = DefaultHasher::new();
         (state.fingerprint(), expected).hash(&mut hasher);
-        if !self.seen.lock().unwrap().insert(hasher.finish()) {
+        let key = hasher.finish();
+        let is_new = self.seen.lock().unwrap().insert(key);
+        let recovers = recoveries < 2
+            && key.is_multiple_of(depth.recoveries)
+            && self.recovered.lock().unwrap().insert(key);
+        if !is_new && !recovers {
             return;
         }
-        let nth = self.tally.checked.fetch_add(1, Ordering::Relaxed);
-        if recoveries > 0 {
+        if is_new {
+            self.tally.checked.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_new && recoveries > 0 {
             self.tally.in_recovery.fetch_add(1, Ordering::Relaxed);
         }
-        let recovers = recoveries < 2 && nth.is_multiple_of(depth.recoveries);
         match self.judge.check(state, expected) {
             Ok(n) if recovers => self.crash_in_recovery(state, expected, n, (depth, recoveries)),
             Ok(_) => {}
             Err(what) => {
                 let what = format!("{}: {}: {what}", self.name, story());
-                self.tally.wrong.lock().unwrap().push(what);
+                self.tally.found(what);
             }
         }
     }
@@ -187,6 +209,7 @@ impl<'a> Campaign<'a> {
         n: usize,
         (depth, recoveries): (&Depth, usize),
     ) {
+        self.tally.recoveries.fetch_add(1, Ordering::Relaxed);
         let image = state.image();
         image.record();
         let acknowledged = self.recover(&image, n + 1);
@@ -226,45 +249,73 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// Crashes of all lives, of the large ones with less depth.
+/// Crashes at every moment of these lives, on all processors.
+fn crash_everywhere<'a>(campaigns: impl Iterator<Item = (&'a Campaign<'a>, Depth)>) {
+    let of_campaign = |(campaign, depth): (&'a Campaign<'a>, Depth)| {
+        let points = campaign.crash_points();
+        points.map(move |(session, calls)| (campaign, session, calls, depth))
+    };
+    let points: Vec<_> = campaigns.flat_map(of_campaign).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                let next = || points.get(next.fetch_add(1, Ordering::Relaxed));
+                while let Some((campaign, session, calls, depth)) = next() {
+                    campaign.crash_at(session, *calls, depth);
+                }
+            });
+        }
+    });
+}
+
+/// Crashes of all small lives, through a layer that has a bug.
 fn run(depth: Depth, layer: &Layer) -> Tally {
     let tally = Tally::default();
     for plot in LIVES {
-        if depth.stops_at_wrong && tally.wrongs() > 0 {
+        if tally.wrongs() > 0 {
             break;
         }
         match Campaign::begin(plot, layer, &tally) {
-            Ok(campaign) => campaign.crash_everywhere(&depth),
+            Ok(campaign) => crash_everywhere(std::iter::once((&campaign, depth))),
             Err(what) => tally.wrong.lock().unwrap().push(what),
         }
     }
     tally
 }
 
-/// Rounds of ever wider bounds over the same lives, until so many states were checked. What takes
-/// hours tells how far it is.
-fn run_rounds(most: usize) -> Tally {
-    let tally = Tally::default();
+/// One round over all lives, or, when so many states are asked for, rounds of ever wider bounds
+/// until there are; what takes hours tells how far it is.
+fn run_rounds(asked: Option<usize>) -> Tally {
+    let tally = Tally {
+        is_told: true,
+        ..Tally::default()
+    };
     let layer = |memory| -> Arc<dyn Storage> { Arc::new(memory) };
     let begin = |plot| Campaign::begin(plot, &layer, &tally).unwrap();
     let small: Vec<Campaign<'_>> = LIVES.iter().map(begin).collect();
     let large: Vec<Campaign<'_>> = LARGE_LIVES.iter().map(begin).collect();
-    for round in 0..ROUNDS_MAX {
+    let most = asked.unwrap_or(usize::MAX);
+    for round in 0..asked.map_or(1, |_| ROUNDS_MAX) {
         let depth = Depth::of_round(round, most);
         let large = large.iter().map(|campaign| (campaign, depth.of_large()));
-        let small = small.iter().map(|campaign| (campaign, depth));
-        for (campaign, depth) in large.chain(small) {
-            campaign.crash_everywhere(&depth);
-            let checked = tally.checked.load(Ordering::Relaxed);
-            if checked >= most {
-                return tally;
+        let all: Vec<_> = large
+            .chain(small.iter().map(|campaign| (campaign, depth)))
+            .collect();
+        for (campaign, _) in &all {
+            campaign.recovered.lock().unwrap().clear();
+        }
+        match asked {
+            None => crash_everywhere(all.into_iter()),
+            Some(_) => {
+                for (campaign, depth) in all {
+                    crash_everywhere(std::iter::once((campaign, depth)));
+                    tally.tell(&format!(", round {round} of '{}'", campaign.name));
+                }
             }
-            if most > STATES {
-                let (name, wrong) = (campaign.name, tally.wrongs());
-                tell(&format!(
-                    "crashes: {checked} checked, {wrong} wrong, after round {round} of '{name}'"
-                ));
-            }
+        }
+        if tally.checked.load(Ordering::Relaxed) >= most {
+            break;
         }
     }
     tally
@@ -272,30 +323,28 @@ fn run_rounds(most: usize) -> Tally {
 
 const ROUNDS_MAX: u32 = 8;
 
-/// States that the suite checks: a first round, and most of a second.
-const STATES: usize = 120_000;
+/// Of one in so many states the recovery crashes as well, in the first round.
+const RECOVERIES: u64 = 12;
+
+/// What the first round comes to, at least.
+const STATES: usize = 500_000;
 
 #[test]
 fn no_crash_loses_what_was_promised() {
     let asked = std::env::var("CRIBA_CRASH_STATES").ok();
-    let most = asked.map_or(STATES, |asked| asked.parse().expect("a number of states"));
-    let tally = run_rounds(most);
+    let asked = asked.map(|asked| asked.parse().expect("a number of states"));
+    let tally = run_rounds(asked);
+    tally.tell("");
+    let checked = tally.checked.load(Ordering::Relaxed);
+    assert!(checked >= asked.unwrap_or(STATES), "only {checked} states");
     let wrong = tally.wrong.into_inner().unwrap();
-    tell(&format!(
-        "crashes: {} points, {} states, {} checked, {} of them in recovery, {} wrong",
-        tally.crash_points.into_inner(),
-        tally.states.into_inner(),
-        tally.checked.into_inner(),
-        tally.in_recovery.into_inner(),
-        wrong.len()
-    ));
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(10)]);
 }
 
 #[test]
 fn every_planted_bug_is_found() {
     let depth = Depth {
-        recoveries: usize::MAX,
+        recoveries: u64::MAX,
         stops_at_wrong: true,
         ..Depth::of_round(0, usize::MAX)
     };

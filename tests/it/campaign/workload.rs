@@ -64,6 +64,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// How many calls were made in it.
+    pub(crate) fn calls(&self) -> usize {
+        self.history.len()
+    }
+
     /// What is promised when so many calls were made.
     pub(crate) fn promise(&self, calls: usize) -> Promise {
         let known = self.promises.iter().filter(|(at, _)| *at <= calls);

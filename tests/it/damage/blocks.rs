@@ -2,7 +2,8 @@
 //! left behind.
 
 use super::{
-    CACHED, Outcome, PINNED, Store, Tally, build, builder, check, culprits, files, names, write_run,
+    CACHED, Outcome, PINNED, Store, Tally, all_journals, build, builder, check, files, names,
+    without_a_part, write_run,
 };
 
 use std::sync::Arc;
@@ -41,18 +42,9 @@ fn rearranged(bytes: &[u8], size: usize) -> Vec<(String, Vec<u8>)> {
 
 fn rearrange_everywhere(store: &Store) -> Tally {
     let mut tally = Tally::default();
-    let mut journals = names(&store.memory, ".journal");
-    // As for cuts: the end of a manifest may go with its last block.
-    journals.extend((1..40).map(|id| format!("{id:06}.journal")));
+    let journals = all_journals(store);
     for (name, bytes) in files(&store.memory) {
-        let mut culprits = culprits(store, &name, &journals);
-        if name.starts_with("MANIFEST") {
-            culprits.extend(journals.iter().map(String::as_str));
-        }
-        let mut states: Vec<&Model> = store.states.iter().collect();
-        if store.last_journal.as_ref() == Some(&name) {
-            states.extend(&store.earlier);
-        }
+        let (culprits, states) = without_a_part(store, &name, &journals);
         for size in [64, 512, 4096] {
             if size == 64 && name.ends_with(".seg") {
                 continue;
