@@ -19,6 +19,7 @@ use super::workload::{Failed, Kill, live_to_error};
 const FLUSHED: Way = Way {
     is_paged: false,
     flushes: true,
+    reserves: false,
 };
 const PAGED: Way = Way {
     is_paged: true,

@@ -186,6 +186,13 @@ impl<'a> Campaign<'a> {
         if is_new && recoveries > 0 {
             self.tally.in_recovery.fetch_add(1, Ordering::Relaxed);
         }
+        if recoveries == 0
+            && is_new
+            && let Err(what) = self.judge.check_reserved(state, expected)
+        {
+            self.tally
+                .found(format!("{}: {}: {what}", self.name, story()));
+        }
         match self.judge.check(state, expected) {
             Ok(n) if recovers => self.crash_in_recovery(state, expected, n, (depth, recoveries)),
             Ok(_) => {}
