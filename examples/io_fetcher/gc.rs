@@ -67,7 +67,10 @@ pub(crate) struct Collected {
     pub(crate) pieces: u64,
 }
 
-/// A set of small numbers.
+/// Documents, and blocks of the packs (16 TiB): what the index says is not believed beyond.
+const MARKS_MAX: u64 = 1 << 32;
+
+/// A set of numbers up to [`MARKS_MAX`].
 #[derive(Default)]
 struct Marks(Vec<u64>);
 
@@ -88,6 +91,12 @@ impl Marks {
 
 /// Everything but what is printed.
 pub(crate) fn collect(archive: &Archive, changes: &mut Changes<'_>) -> Result<Collected, Failure> {
+    let blocks = archive.packs.end() / BLOCK_BYTES;
+    if archive.next_document.max(blocks) > MARKS_MAX {
+        return Err(Failure::damaged(
+            "the last batch tells of more than a store can hold; `check` says more",
+        ));
+    }
     let named = named(archive)?;
     let mut blocks = Marks::default();
     let mut collected = Collected::default();
