@@ -204,3 +204,75 @@ impl Zipf {
         scrambled(self.rank(rng)) % self.count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const COUNT: u64 = 50_000;
+
+    #[test]
+    fn keys_are_distinct_and_as_long_as_promised() {
+        for order in [Order::Random, Order::Sequential] {
+            let keys: BTreeSet<_> = (0..COUNT)
+                .map(|n| Key::of(order, n).bytes().to_vec())
+                .collect();
+            assert_eq!(keys.len() as u64, COUNT);
+            let lens: BTreeSet<_> = keys.iter().map(Vec::len).collect();
+            assert_eq!(lens, (16..=32).collect());
+        }
+    }
+
+    #[test]
+    fn only_sequential_keys_come_in_the_order_of_their_numbers() {
+        let is_sorted = |order| {
+            let keys: Vec<_> = (0..COUNT)
+                .map(|n| Key::of(order, n).bytes().to_vec())
+                .collect();
+            keys.is_sorted()
+        };
+        assert!(is_sorted(Order::Sequential));
+        assert!(!is_sorted(Order::Random));
+    }
+
+    #[test]
+    fn absent_keys_lie_between_the_others_or_outside() {
+        let present: BTreeSet<_> = (0..COUNT)
+            .map(|n| Key::of(Order::Random, n).bytes().to_vec())
+            .collect();
+        let between = |key: &Key| {
+            present.range(..key.bytes().to_vec()).next().is_some()
+                && present.range(key.bytes().to_vec()..).next().is_some()
+        };
+        let inside = (0..COUNT).map(|n| Key::of(Order::Random, ABSENT + n));
+        let inside: Vec<_> = inside.collect();
+        assert!(inside.iter().all(|key| !present.contains(key.bytes())));
+        let within = inside.iter().filter(|key| between(key)).count() as u64;
+        assert!(within > COUNT - 10, "{within} of {COUNT}");
+        assert!((0..COUNT).all(|n| !between(&Key::outside(n))));
+    }
+
+    #[test]
+    fn a_value_tells_its_number_and_version() {
+        let mut values = Values::new(100);
+        let value = values.of(77, 3).to_vec();
+        assert_eq!(stamp_of(&value, 100).ok(), Some((77, 3)));
+        assert!(stamp_of(&value[1..], 100).is_err());
+    }
+
+    /// The most frequent of n has a part of 1 in the n-th generalised harmonic number.
+    #[test]
+    fn zipf_draws_the_first_rank_as_often_as_it_should() {
+        let (zipf, mut rng) = (Zipf::new(1000), Rng::new(5));
+        let draws = 200_000;
+        let firsts = (0..draws).filter(|_| zipf.rank(&mut rng) == 0).count();
+        let expected = f64::from(draws) / zipf.zeta;
+        assert!(
+            (firsts as f64 / expected - 1.0).abs() < 0.05,
+            "{firsts}, not {expected}"
+        );
+        assert!((0..draws).all(|_| zipf.rank(&mut rng) < 1000));
+    }
+}

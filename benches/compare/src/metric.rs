@@ -399,3 +399,32 @@ fn digits(value: f64) -> String {
         _ => format!("{value:.5}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_with_three_digits_or_so() {
+        let cases = [
+            (Unit::Rate, 1_234_567.0, "1.23 M"),
+            (Unit::Rate, 45_678.0, "45.7 k"),
+            (Unit::Bytes, 0.0, "0 B"),
+            (Unit::Bytes, 4400.0, "4.30 KiB"),
+            (Unit::Microseconds, 0.083, "0.083 µs"),
+            (Unit::Microseconds, 8130.0, "8.13 ms"),
+            (Unit::Count, 0.00064, "0.00064"),
+            (Unit::Factor, 99.9, "100"),
+        ];
+        for (unit, value, expected) in cases {
+            assert_eq!(written(unit, value), expected);
+        }
+    }
+
+    #[test]
+    fn every_target_names_something_that_is_reported() {
+        for target in TARGETS {
+            assert!(find(target.metric).is_some(), "{}", target.metric);
+        }
+    }
+}
