@@ -1,0 +1,117 @@
+//! An ensemble: several Bloom filters with different seeds, which must agree.
+//!
+//! To come from a rate `p` to a rate `D` takes `r = ceil(ln D / ln p)` filters, as independent rates
+//! multiply.
+//!
+//! **Memory** `r` times 1.44 log2(1/p) bits per key, that is 1.44 log2(1/p^r): exactly what *one*
+//! filter of the final rate takes, which is what makes one filter the better choice: it has the same
+//! memory, the same number of probes, one hash instead of `r`, and no rounding in each part. What an
+//! ensemble is good for: filters that exist already, or that lie in different places. **Cost** for a
+//! key that is there all `r k` probes; for one that is not mostly those of the first filter.
+//! **Cannot** delete or grow.
+
+use super::design::{check_rate, rate_for};
+use super::frame::{self, Kind, Unreadable};
+use super::{Classic, Design, Insert, Membership, Refused, parts, probes_for};
+
+const KIND: Kind = *b"ENSE";
+const VERSION: u8 = 1;
+
+/// Filters of rate `rate` that together have at most rate `target`: `ceil(ln target / ln rate)`, at
+/// least 1; both between 0 and 1.
+#[must_use]
+pub fn filters_for(target: f64, rate: f64) -> u32 {
+    // A hair less, so that powers that are exact do not take one more.
+    (target.ln() / rate.ln() - 1e-9).ceil().max(1.0) as u32
+}
+
+/// Several filters that must agree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ensemble {
+    /// At least one.
+    filters: Vec<Classic>,
+}
+
+impl Ensemble {
+    /// Empty filters of rate `rate`, as many as it takes to reach rate `target`, for so many keys.
+    ///
+    /// # Errors
+    ///
+    /// If a rate is not from 2^-64 to below 1, or a filter would need more than 2^36 bits.
+    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self, Refused> {
+        check_rate(target)?;
+        let design = Design::for_rate(keys, rate)?;
+        let count = filters_for(target, rate);
+        if count > MEMBERS_MAX {
+            return Refused::invalid(format!(
+                "{count} filters of rate {rate} are too many: choose a lower rate for each, so that \
+                 at most {MEMBERS_MAX} are needed"
+            ));
+        }
+        let filters = (0..u64::from(count))
+            .map(|i| Classic::new(seed.wrapping_add(i), design))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { filters })
+    }
+
+    /// The filters, at least one.
+    #[must_use]
+    pub fn filters(&self) -> &[Classic] {
+        &self.filters
+    }
+
+    /// The rate of *one* filter with the same memory and the same keys, to compare with.
+    #[must_use]
+    pub fn rate_of_one(&self) -> f64 {
+        let (bits, keys) = (self.bits(), self.len());
+        rate_for(bits, probes_for(bits, keys), keys)
+    }
+}
+
+/// Most filters of an ensemble; more are a rate close to 1, that is a mistake.
+const MEMBERS_MAX: u32 = 1024;
+
+impl Membership for Ensemble {
+    #[inline]
+    fn may_contain(&self, key: &[u8]) -> bool {
+        self.filters.iter().all(|filter| filter.may_contain(key))
+    }
+
+    /// Insertions: a key put in twice counts twice.
+    fn len(&self) -> u64 {
+        self.filters.iter().map(Membership::len).max().unwrap_or(0)
+    }
+
+    fn bits(&self) -> u64 {
+        self.filters.iter().map(Membership::bits).sum()
+    }
+
+    fn expected_rate(&self) -> f64 {
+        self.filters.iter().map(Membership::expected_rate).product()
+    }
+
+    fn current_rate(&self) -> f64 {
+        self.filters.iter().map(Membership::current_rate).product()
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut payload = Vec::new();
+        parts::put_all(&mut payload, &self.filters);
+        frame::encode(KIND, VERSION, &payload)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let mut fields = frame::decode(KIND, VERSION, bytes)?;
+        let filters = parts::read_all(&mut fields)?;
+        fields.end()?;
+        Ok(Self { filters })
+    }
+}
+
+impl Insert for Ensemble {
+    fn insert(&mut self, key: &[u8]) -> Result<(), Refused> {
+        self.filters
+            .iter_mut()
+            .try_for_each(|filter| filter.insert(key))
+    }
+}

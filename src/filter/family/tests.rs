@@ -1,0 +1,235 @@
+//! What holds for every structure of the family: no key denied, the rate that theory tells, bytes that
+//! come back and damage that is found. What is special to one is in the files beside.
+
+mod bloom;
+mod exact;
+mod layered;
+mod tables;
+
+use super::frame::{decode, encode};
+use super::{
+    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Growth, Hierarchical, Hybrid,
+    Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
+};
+
+/// The `i`-th key that is put in.
+fn present(i: u64) -> [u8; 8] {
+    i.to_le_bytes()
+}
+
+/// The `i`-th key that is not.
+fn absent(i: u64) -> [u8; 8] {
+    (i | 1 << 63).to_le_bytes()
+}
+
+fn keys(count: u64) -> Vec<[u8; 8]> {
+    (0..count).map(present).collect()
+}
+
+fn fill(filter: &mut impl Insert, count: u64) {
+    for i in 0..count {
+        filter.insert(&present(i)).unwrap();
+    }
+}
+
+fn assert_none_denied(filter: &impl Membership, count: u64) {
+    for i in 0..count {
+        assert!(filter.may_contain(&present(i)), "key {i} is denied");
+    }
+}
+
+/// Absent keys of so many that pass.
+fn passes(filter: &impl Membership, trials: u64) -> u64 {
+    (0..trials)
+        .filter(|i| filter.may_contain(&absent(*i)))
+        .count() as u64
+}
+
+/// Five standard deviations of the number of passes.
+fn five_sigma(rate: f64, trials: u64) -> f64 {
+    5.0 * (rate * (1.0 - rate) * trials as f64).sqrt()
+}
+
+/// The measured rate is the one told by theory and by the filter's own fill.
+fn check_rate(filter: &impl Membership, trials: u64) {
+    let hits = passes(filter, trials) as f64;
+    for rate in [filter.expected_rate(), filter.current_rate()] {
+        let mean = rate * trials as f64;
+        assert!(
+            (hits - mean).abs() <= five_sigma(rate, trials) + 1.0,
+            "{hits} of {trials} pass where {mean:.1} should"
+        );
+    }
+}
+
+/// Its bytes give the same again, and nothing else does.
+fn check_bytes<T: Membership>(filter: &T, count: u64) {
+    let bytes = filter.to_bytes();
+    let again = T::from_bytes(&bytes).unwrap();
+    assert_eq!(again.to_bytes(), bytes);
+    assert_eq!((again.len(), again.bits()), (filter.len(), filter.bits()));
+    assert_none_denied(&again, count);
+    for i in 0..1000 {
+        let key = absent(i);
+        assert_eq!(again.may_contain(&key), filter.may_contain(&key));
+    }
+}
+
+/// Each damaged byte and each cut is an error; what has a right checksum but other content is an error
+/// or some other filter, never a panic.
+fn check_damage<T: Membership>(filter: &T) {
+    let bytes = filter.to_bytes();
+    for at in 0..bytes.len() {
+        for change in [1, 0x10, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= change;
+            assert!(T::from_bytes(&damaged).is_err(), "byte {at}");
+        }
+        assert!(T::from_bytes(&bytes[..at]).is_err(), "cut at {at}");
+    }
+    let (header, payload) = bytes.split_at(24);
+    let kind = *header[4..].first_chunk::<4>().unwrap();
+    for at in 0..payload.len() {
+        for change in [1, 0x80, 0xff] {
+            let mut forged = payload.to_vec();
+            forged[at] ^= change;
+            check_forged::<T>(&encode(kind, header[8], &forged));
+        }
+        check_forged::<T>(&encode(kind, header[8], &payload[..at]));
+    }
+    assert!(decode(*b"NONE", 1, &bytes).is_err());
+    assert!(T::from_bytes(&encode(*b"NONE", 1, payload)).is_err());
+    assert!(T::from_bytes(&encode(kind, header[8] + 1, payload)).is_err());
+}
+
+fn check_forged<T: Membership>(bytes: &[u8]) {
+    if let Ok(filter) = T::from_bytes(bytes) {
+        let hits = passes(&filter, 20) + filter.len().min(1);
+        assert!(hits <= 21 && filter.bits() > 0);
+        assert!((0.0..=1.0).contains(&filter.expected_rate()));
+        assert!((0.0..=1.0).contains(&filter.current_rate()));
+    }
+}
+
+/// All of the above for a structure that takes keys, made for 1 and for `count` of them.
+fn check_growing<T: Insert>(new: impl Fn(u64) -> T, count: u64) {
+    let mut empty = new(0);
+    assert!(empty.is_empty() && passes(&empty, 1000) == 0);
+    assert!(empty.expected_rate() <= 0.0 && empty.current_rate() <= 0.0);
+    check_bytes(&empty, 0);
+    check_damage(&empty);
+    // What was made for no key takes one nevertheless.
+    fill(&mut empty, 1);
+    check_bytes(&empty, 1);
+
+    let mut small = new(9);
+    fill(&mut small, 9);
+    check_bytes(&small, 9);
+    check_damage(&small);
+
+    let mut large = new(count);
+    fill(&mut large, count);
+    assert_none_denied(&large, count);
+    // Keys that a growing filter answers with yes already are not counted.
+    let missed = count - large.len();
+    assert!(missed as f64 <= 0.02 * count as f64, "{missed}");
+    check_rate(&large, 100_000);
+    check_bytes(&large, count);
+}
+
+/// The same for one that is built from all keys.
+fn check_static<T: Membership>(build: impl Fn(&[[u8; 8]]) -> T, count: u64) {
+    for some in [0, 1, 2, 3, 10, 100] {
+        let filter = build(&keys(some));
+        assert_eq!(filter.len(), some);
+        assert_none_denied(&filter, some);
+        check_bytes(&filter, some);
+    }
+    assert_eq!(passes(&build(&[]), 1000), 0);
+    check_damage(&build(&keys(9)));
+    check_damage(&build(&[]));
+    let large = build(&keys(count));
+    assert_none_denied(&large, count);
+    check_rate(&large, 100_000);
+    check_bytes(&large, count);
+    let repeated = [keys(100), keys(100)].concat();
+    assert_none_denied(&build(&repeated), 100);
+}
+
+#[test]
+fn classic() {
+    let new = |keys| Classic::new(1, Design::for_rate(keys, 0.01).unwrap()).unwrap();
+    check_growing(new, 20_000);
+}
+
+#[test]
+fn blocked() {
+    check_growing(|keys| Blocked::new(2, keys, 10.5).unwrap(), 20_000);
+}
+
+#[test]
+fn partitioned() {
+    check_growing(|keys| Partitioned::new(3, keys, 0.01).unwrap(), 20_000);
+}
+
+#[test]
+fn ensemble() {
+    check_growing(|keys| Ensemble::new(4, keys, 0.1, 0.01).unwrap(), 20_000);
+}
+
+#[test]
+fn compressed() {
+    check_growing(|keys| Compressed::new(5, keys, 0.01).unwrap(), 20_000);
+}
+
+#[test]
+fn hybrid() {
+    check_growing(|keys| Hybrid::new(6, keys, 0.1, 0.01).unwrap(), 20_000);
+}
+
+#[test]
+fn scalable() {
+    let new = |keys: u64| {
+        let growth = Growth {
+            first_keys: (keys / 8).max(2),
+            first_rate: 0.01,
+            growth: 2.0,
+            tightening: 0.5,
+        };
+        Scalable::new(7, growth).unwrap()
+    };
+    check_growing(new, 20_000);
+}
+
+#[test]
+fn hierarchical() {
+    check_growing(
+        |keys| Hierarchical::new(8, keys, 0.2, 0.01).unwrap(),
+        20_000,
+    );
+}
+
+#[test]
+fn cuckoo() {
+    check_growing(|keys| Cuckoo::new(9, keys, 0.01).unwrap(), 20_000);
+}
+
+#[test]
+fn quotient() {
+    check_growing(|keys| Quotient::new(10, keys, 0.01).unwrap(), 20_000);
+}
+
+#[test]
+fn map() {
+    check_static(|keys| Map::set(11, keys, 6.5).unwrap(), 20_000);
+}
+
+#[test]
+fn peeled() {
+    check_static(|keys| Peeled::set(12, keys, 7).unwrap(), 20_000);
+}
+
+#[test]
+fn fuse() {
+    check_static(|keys| Fuse::set(13, keys, 7).unwrap(), 20_000);
+}
