@@ -12,7 +12,7 @@ fn counting_filters_take_keys_out_again() {
     (0..keys).for_each(|key| filter.insert(hash(1, key)));
     assert!((0..keys).all(|key| filter.may_contain(hash(1, key))));
     let passes = |filter: &CountingBloom| {
-        let absent = keys..keys + 100_000;
+        let absent = 1 << 40..(1 << 40) + 100_000;
         absent
             .filter(|key| filter.may_contain(hash(1, *key)))
             .count()
@@ -26,7 +26,7 @@ fn counting_filters_take_keys_out_again() {
     let before = filter.clone();
     let more = keys..2 * keys;
     more.clone().for_each(|key| filter.insert(hash(1, key)));
-    check_share(passes(&filter), 20_000, 1.0);
+    check_share(passes(&filter), 100_000, filter.expected_rate(2 * keys));
     assert!(more.clone().all(|key| filter.remove(hash(1, key))));
     assert_eq!(filter, before);
     assert!((0..keys).all(|key| filter.remove(hash(1, key))));
@@ -162,7 +162,8 @@ fn layers_count_up_to_their_number() {
         let mut layers = LayeredBloom::with_rate(rate, &sizes).unwrap();
         for hash in stream.hashes() {
             let before = layers.insert(hash);
-            assert_eq!(layers.estimate(hash), (before + 1).min(8));
+            // More where the next layer holds it by chance.
+            assert!(layers.estimate(hash) >= (before + 1).min(8));
         }
         let mut too_high = 0;
         for (key, count) in &stream.counts {
@@ -190,7 +191,7 @@ fn layers_at_their_bounds() {
     for before in [0, 1, 2, 3, 3] {
         assert_eq!(layers.insert(hash(1, 1)), before);
     }
-    (0..1000).for_each(|key| drop(layers.insert(hash(2, key))));
+    (0..1000).for_each(|key| assert!(layers.insert(hash(2, key)) <= 3));
     assert!((0..1000).all(|key| layers.may_contain(hash(2, key))));
     check_bytes(&layers, LayeredBloom::to_bytes, LayeredBloom::from_bytes);
     check_refused(LayeredBloom::with_rate(0.01, &[]));

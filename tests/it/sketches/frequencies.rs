@@ -31,8 +31,7 @@ fn count_min_keeps_its_bound() {
             assert!(share <= 0.05, "{exponent}: {share}");
             sums.push(sum);
         }
-        // What is gained depends on how even the stream is; where it is quite even, a third.
-        assert!(3 * sums[0] < 2 * sums[1], "{exponent}: {sums:?}");
+        assert!(10 * sums[0] < 8 * sums[1], "{exponent}: {sums:?}");
     }
 }
 
@@ -95,19 +94,39 @@ fn count_sketches_keep_their_bound() {
         let mut sketch = CountSketch::with_error(epsilon, delta).unwrap();
         stream.hashes().for_each(|hash| sketch.insert(hash));
         let bound = epsilon * stream.second_moment().sqrt();
-        let (mut over, mut high, mut low) = (0, 0.0, 0.0);
+        let mut over = 0;
         for (key, count) in &stream.counts {
             let off = (sketch.estimate(stream.hash(*key)) - *count as i64) as f64;
             over += usize::from(off.abs() > bound);
-            *if off > 0.0 { &mut high } else { &mut low } += off.abs();
         }
         let share = over as f64 / stream.counts.len() as f64;
         assert!(share <= delta, "{exponent}: {share}");
-        let bias = (high - low) / (high + low);
-        assert!(bias.abs() < 0.15, "{exponent}: {bias}");
         let moment = sketch.second_moment() / stream.second_moment() - 1.0;
         let deviation = (2.0 / sketch.shape().0 as f64).sqrt();
         assert!(moment.abs() < 4.0 * deviation, "{exponent}: {moment}");
+    }
+}
+
+/// The mean over many hash functions is the count, of a frequent key as of one that never came.
+#[test]
+fn count_sketches_have_no_bias() {
+    let stream = Stream::zipf(10, 5000, 1000, 1.0);
+    for key in [0, 9, 1 << 40] {
+        let exact = stream.counts.get(&key).copied().unwrap_or(0);
+        let error = |seed| {
+            let mut sketch = CountSketch::with_shape(40, 3).unwrap();
+            for (key, count) in &stream.counts {
+                sketch.add(hash(seed, *key), *count as i64);
+            }
+            (sketch.estimate(hash(seed, key)) - exact as i64) as f64
+        };
+        let errors: Vec<f64> = (0..100).map(error).collect();
+        let mean = errors.iter().sum::<f64>() / 100.0;
+        let deviation = (errors.iter().map(|error| error * error).sum::<f64>() / 100.0).sqrt();
+        assert!(
+            deviation > 1.0 && mean.abs() < 4.0 * deviation / 10.0,
+            "{key}: {mean} {deviation}"
+        );
     }
 }
 
