@@ -65,7 +65,7 @@ pub use db::stats::{
 };
 pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Repaired, Snapshot, Verification};
 pub use error::{Corruption, Error, Result};
-pub use filter::BloomierBits;
+pub use filter::{BloomierBits, Scattered};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;
 pub use options::{

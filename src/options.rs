@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::filter::{BloomierBits, FilterSpec};
+use crate::filter::{BloomierBits, FilterSpec, Scattered};
 use crate::storage::Io;
 
 /// What survives a write that has returned.
@@ -46,6 +46,14 @@ pub enum FilterPolicy {
     },
     /// A Bloomier filter: it answers *where* a key is, and the place is its fingerprint.
     Bloomier(BloomierBits),
+    /// Another filter of the literature, to compare with: for use, `Bloom` and `Bloomier` are better.
+    /// A lookup needs its whole body: slow with [`FilterResidency::Cached`].
+    Scattered {
+        /// Which one.
+        shape: Scattered,
+        /// Memory for each key, in bits. 1 to 64.
+        bits_per_key: f64,
+    },
     /// Bloomier filters that together have this many bits for each key of the store, shared out so
     /// that an absent key costs least: small runs get more, each halving of the key count a bit
     /// ("Monkey", 2017). Computed from the real key counts whenever a segment is written, with room
@@ -69,6 +77,13 @@ impl FilterPolicy {
             FilterPolicy::None => None,
             FilterPolicy::Bloom { bits_per_key } => Some(FilterSpec::Bloom { bits_per_key }),
             FilterPolicy::Bloomier(bits) => Some(FilterSpec::Bloomier(bits)),
+            FilterPolicy::Scattered {
+                shape,
+                bits_per_key,
+            } => Some(FilterSpec::Scattered {
+                shape,
+                bits_per_key,
+            }),
             FilterPolicy::Budget { bits_per_key } => {
                 Some(FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits_per_key)))
             }
@@ -83,7 +98,7 @@ pub enum FilterResidency {
     #[default]
     Pinned,
     /// In a cache of this size, by pages of 4 KiB that are read and verified singly. A lookup
-    /// needs one page of a segment's filter, seldom two.
+    /// needs one page of a segment's filter, seldom two; all pages with [`FilterPolicy::Scattered`].
     Cached {
         /// Budget for all filter pages of the store, in bytes.
         bytes: u64,

@@ -32,8 +32,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// The word indices within the body, 1 to 128 of them; they lie within the body whose length the
-    /// filter was parsed with.
+    /// The word indices within the body, 1 to 128 of them, but of a
+    /// [`Scattered`](super::Scattered) filter all; they lie within the body whose length the filter was
+    /// parsed with.
     #[inline]
     #[must_use]
     pub fn words(&self) -> Range<u64> {

@@ -13,8 +13,9 @@
 //!    this code panic, allocate more than a small multiple of the header, or reach outside the body.
 //! 3. Equal input gives equal bytes.
 //!
-//! The module knows neither files nor checksums nor keys, and names no other module of the crate. How
-//! hashes are split and where each byte lies is written in `docs/format.md`.
+//! The module knows neither files nor checksums nor keys, and names no other module of the crate; only
+//! [`family`], filters that stand by themselves, takes keys and checks its bytes. How hashes are split
+//! and where each byte lies is written in `docs/format.md`.
 
 mod band;
 mod blocked;
@@ -41,7 +42,7 @@ pub use hash::{KeyHash, hash_key};
 pub(crate) use hash::{mix, start_of};
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;
-pub use spec::{BloomierBits, FilterKind, FilterSpec};
+pub use spec::{BloomierBits, FilterKind, FilterSpec, Scattered};
 
 use std::fmt;
 
@@ -102,6 +103,10 @@ pub fn build(input: &Build<'_>) -> Built {
     match input.spec {
         FilterSpec::Bloom { bits_per_key } => blocked::build(input, bits_per_key),
         FilterSpec::Bloomier(bits) => bloomier::build(input, bits),
+        FilterSpec::Scattered {
+            shape,
+            bits_per_key,
+        } => family::build(input, shape, bits_per_key),
     }
 }
 
@@ -115,6 +120,7 @@ pub struct Filter {
 enum Family {
     Bloom(blocked::Blocked),
     Bloomier(bloomier::Bloomier),
+    Scattered(family::ScatteredFilter),
 }
 
 impl Filter {
@@ -125,7 +131,15 @@ impl Filter {
     /// [`Damaged`] if the header does not describe a filter with such a body. The segment is then to
     /// be read without its filter.
     pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self, Damaged> {
+        let scattered = |shape| {
+            let filter = family::ScatteredFilter::parse(shape, header, body_words)?;
+            Ok(Family::Scattered(filter))
+        };
         let family = match kind {
+            FilterKind::Classic => scattered(Scattered::Classic)?,
+            FilterKind::Partitioned => scattered(Scattered::Partitioned)?,
+            FilterKind::Peeled => scattered(Scattered::Peeled)?,
+            FilterKind::Fuse => scattered(Scattered::Fuse)?,
             FilterKind::Bloom => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
             FilterKind::Bloomier => {
                 Family::Bloomier(bloomier::Bloomier::parse(header, body_words)?)
@@ -141,6 +155,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.locate(hash),
             Family::Bloomier(bloomier) => bloomier.locate(hash),
+            Family::Scattered(scattered) => scattered.locate(hash),
         }
     }
 
@@ -156,6 +171,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.answer(window, words),
             Family::Bloomier(bloomier) => bloomier.answer(window, words),
+            Family::Scattered(scattered) => scattered.answer(window, words),
         }
     }
 
@@ -165,6 +181,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(_) => FilterKind::Bloom,
             Family::Bloomier(_) => FilterKind::Bloomier,
+            Family::Scattered(scattered) => scattered.kind(),
         }
     }
 
@@ -175,16 +192,18 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.designed_rate(),
             Family::Bloomier(bloomier) => bloomier.designed_rate(),
+            Family::Scattered(scattered) => scattered.designed_rate(),
         }
     }
 
-    /// Bits per key without overhead, fractions included: for Bloomier the mean width of a value, for
-    /// Bloom the bits of the body per key.
+    /// Bits per key without overhead, fractions included: for Bloomier the mean width of a value, of
+    /// cells their width, for Bloom the bits of the body per key.
     #[must_use]
     pub fn r_bits(&self) -> f64 {
         match &self.family {
             Family::Bloom(bloom) => bloom.bits_mean(),
             Family::Bloomier(bloomier) => bloomier.bits_mean(),
+            Family::Scattered(scattered) => scattered.bits_mean(),
         }
     }
 
@@ -193,7 +212,7 @@ impl Filter {
     #[must_use]
     pub fn block_ordinal_complete(&self) -> bool {
         match &self.family {
-            Family::Bloom(_) => false,
+            Family::Bloom(_) | Family::Scattered(_) => false,
             Family::Bloomier(bloomier) => bloomier.block_ordinal_complete(),
         }
     }
@@ -202,7 +221,7 @@ impl Filter {
     #[must_use]
     pub fn resident_bytes(&self) -> usize {
         let heap_bytes = match &self.family {
-            Family::Bloom(_) => 0,
+            Family::Bloom(_) | Family::Scattered(_) => 0,
             Family::Bloomier(bloomier) => bloomier.heap_bytes(),
         };
         size_of::<Self>() + heap_bytes
@@ -214,6 +233,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.key_count(),
             Family::Bloomier(bloomier) => bloomier.key_count(),
+            Family::Scattered(scattered) => scattered.key_count(),
         }
     }
 }

@@ -14,6 +14,14 @@ pub enum FilterKind {
     /// Bumped ribbon that maps a key to its position: says "no" or where.
     #[doc(alias = "ribbon")]
     Bloomier = 2,
+    /// [`Scattered::Classic`].
+    Classic = 3,
+    /// [`Scattered::Partitioned`].
+    Partitioned = 4,
+    /// [`Scattered::Peeled`].
+    Peeled = 5,
+    /// [`Scattered::Fuse`].
+    Fuse = 6,
 }
 
 impl FilterKind {
@@ -23,6 +31,10 @@ impl FilterKind {
         match self {
             Self::Bloom => "bloom",
             Self::Bloomier => "bloomier",
+            Self::Classic => "classic",
+            Self::Partitioned => "partitioned",
+            Self::Peeled => "peeled",
+            Self::Fuse => "fuse",
         }
     }
 
@@ -38,6 +50,10 @@ impl FilterKind {
         match number {
             1 => Some(Self::Bloom),
             2 => Some(Self::Bloomier),
+            3 => Some(Self::Classic),
+            4 => Some(Self::Partitioned),
+            5 => Some(Self::Peeled),
+            6 => Some(Self::Fuse),
             _ => None,
         }
     }
@@ -53,6 +69,49 @@ pub enum FilterSpec {
     },
     /// A Bloomier filter.
     Bloomier(BloomierBits),
+    /// Another filter, to compare with.
+    Scattered {
+        /// Which one.
+        shape: Scattered,
+        /// Bits per key, 1.0 to 64.0: of Bloom filters fractions are honoured, of the others as many
+        /// whole bits of a cell are taken as fit.
+        bits_per_key: f64,
+    },
+}
+
+/// Filters that look up a key in several places, scattered over their body. They say "no" or "maybe".
+///
+/// They are for comparison ([`family`](super::family) has them by themselves): a lookup needs the whole
+/// body, so they are slow where filters are not in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scattered {
+    /// A Bloom filter without blocks.
+    Classic,
+    /// A Bloom filter with a part for each probe.
+    Partitioned,
+    /// Three random cells for each key, solved by peeling.
+    Peeled,
+    /// Three neighbouring cells for each key: binary fuse.
+    Fuse,
+}
+
+impl Scattered {
+    /// The kind it has on disk.
+    #[must_use]
+    pub fn kind(self) -> FilterKind {
+        match self {
+            Self::Classic => FilterKind::Classic,
+            Self::Partitioned => FilterKind::Partitioned,
+            Self::Peeled => FilterKind::Peeled,
+            Self::Fuse => FilterKind::Fuse,
+        }
+    }
+
+    /// Bits that each key has without overhead, in a filter of so many keys that takes `bits_per_key`
+    /// in all.
+    pub(crate) fn value_bits(self, keys: u64, bits_per_key: f64) -> f64 {
+        super::family::value_bits(self, keys, bits_per_key)
+    }
 }
 
 /// The width of a Bloomier filter's values, in bits per key.
@@ -83,7 +142,7 @@ impl FilterSpec {
     /// A sentence that names the setting and its bounds.
     pub fn check(&self) -> Result<(), String> {
         let bits = match *self {
-            Self::Bloom { bits_per_key } => bits_per_key,
+            Self::Bloom { bits_per_key } | Self::Scattered { bits_per_key, .. } => bits_per_key,
             Self::Bloomier(BloomierBits::BitsPerKey(bits) | BloomierBits::Rejecting(bits)) => bits,
             Self::Bloomier(BloomierBits::Block | BloomierBits::Slot) => return Ok(()),
         };
@@ -114,7 +173,7 @@ mod tests {
     fn kinds_survive_the_disk() {
         for number in 0..=u8::MAX {
             let kind = FilterKind::from_u8(number);
-            assert_eq!(kind.is_some(), number == 1 || number == 2);
+            assert_eq!(kind.is_some(), (1..=6).contains(&number));
             assert!(kind.is_none_or(|kind| kind.to_u8() == number));
         }
     }
@@ -126,6 +185,10 @@ mod tests {
                 FilterSpec::Bloom { bits_per_key: bits },
                 FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)),
                 FilterSpec::Bloomier(BloomierBits::Rejecting(bits)),
+                FilterSpec::Scattered {
+                    shape: Scattered::Fuse,
+                    bits_per_key: bits,
+                },
             ];
             for spec in specs {
                 assert_eq!(spec.check().is_ok(), good, "{spec:?}");

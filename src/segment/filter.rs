@@ -25,8 +25,8 @@ impl Weigh for FilterPage {
     }
 }
 
-/// Most words of one window: see [`Window::words`].
-const WINDOW_WORDS_MAX: usize = 128;
+/// Words of a window for which no memory is taken: see [`Window::words`].
+const WINDOW_WORDS_FEW: usize = 128;
 
 /// A filter that can be asked.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl SegmentFilter {
         }
     }
 
-    /// Gets the window from the one page it lies in, or from two neighbours.
+    /// Gets the window from the one page it lies in, or from several neighbours.
     fn fetch(
         &self,
         window: &Window,
@@ -184,7 +184,14 @@ impl SegmentFilter {
     ) -> Result<Answer, Malformed> {
         let words = window.words();
         let page_words = PAGE_WORDS as u64;
-        let mut gathered = [0; WINDOW_WORDS_MAX];
+        let wanted = (words.end - words.start) as usize;
+        let (mut few, mut many) = ([0; WINDOW_WORDS_FEW], Vec::new());
+        let gathered = if wanted <= WINDOW_WORDS_FEW {
+            few.as_mut_slice()
+        } else {
+            many.resize(wanted, 0);
+            many.as_mut_slice()
+        };
         let mut count = 0;
         for page in words.start / page_words..=(words.end - 1) / page_words {
             let content = self.page(page, (pages, probe))?;
@@ -194,7 +201,7 @@ impl SegmentFilter {
                 .0
                 .get(from as usize..to as usize)
                 .unwrap_or_default();
-            if part.len() as u64 == words.end - words.start {
+            if part.len() == wanted {
                 return Ok(self.filter.answer(window, part));
             }
             if let Some(space) = gathered.get_mut(count..count + part.len()) {

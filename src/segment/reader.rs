@@ -222,6 +222,13 @@ impl Segment {
                 BloomierBits::Block => near(place_bits),
                 BloomierBits::Slot => filter.r_bits() > place_bits,
             },
+            (
+                Some(FilterSpec::Scattered {
+                    shape,
+                    bits_per_key,
+                }),
+                kind,
+            ) => kind == shape.kind() && near(shape.value_bits(filter.key_count(), bits_per_key)),
             _ => false,
         }
     }

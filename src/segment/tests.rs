@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::cache::Cache;
 use crate::cursor::{Cursor as _, Direction};
-use crate::filter::{BloomierBits, FilterSpec, KeyHash, hash_key};
+use crate::filter::{BloomierBits, FilterSpec, KeyHash, Scattered, hash_key};
 use crate::format::block::Entry;
 use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
 use crate::options::{Compression, FilterResidency};
@@ -37,6 +37,12 @@ const HASHES: [HashKey; 4] = [hash_key, six_bits, six_high_bits, all_equal];
 
 fn specs() -> Vec<Option<FilterSpec>> {
     let bloomier = |bits| Some(FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)));
+    let scattered = |shape| {
+        Some(FilterSpec::Scattered {
+            shape,
+            bits_per_key: 9.5,
+        })
+    };
     vec![
         None,
         Some(FilterSpec::Bloom { bits_per_key: 1.0 }),
@@ -48,6 +54,10 @@ fn specs() -> Vec<Option<FilterSpec>> {
         bloomier(7.9),
         bloomier(13.0),
         bloomier(64.0),
+        scattered(Scattered::Classic),
+        scattered(Scattered::Partitioned),
+        scattered(Scattered::Peeled),
+        scattered(Scattered::Fuse),
     ]
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use criba::storage::{Memory, Storage};
 use criba::{
     BloomierBits, Builder, Compression, Db, FilterPolicy, FilterResidency, Io, MAX_KEY_BYTES,
+    Scattered,
 };
 use proptest::prelude::*;
 
 const PINNED: FilterResidency = FilterResidency::Pinned;
 
-const POLICIES: [FilterPolicy; 9] = [
+const POLICIES: [FilterPolicy; 11] = [
     FilterPolicy::None,
     FilterPolicy::Bloom { bits_per_key: 1.0 },
     FilterPolicy::Bloom { bits_per_key: 10.4 },
@@ -22,6 +23,14 @@ const POLICIES: [FilterPolicy; 9] = [
     FilterPolicy::Bloomier(BloomierBits::BitsPerKey(1.0)),
     FilterPolicy::Bloomier(BloomierBits::BitsPerKey(9.6)),
     FilterPolicy::Bloomier(BloomierBits::BitsPerKey(64.0)),
+    FilterPolicy::Scattered {
+        shape: Scattered::Classic,
+        bits_per_key: 9.6,
+    },
+    FilterPolicy::Scattered {
+        shape: Scattered::Fuse,
+        bits_per_key: 9.6,
+    },
 ];
 
 fn builder(memory: &Memory) -> Builder {

@@ -181,7 +181,8 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Filter of the new segments: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
-    /// budget:BITS.
+    /// rejecting:BITS, budget:BITS; to compare with, classic:BITS, partitioned:BITS, peeled:BITS,
+    /// fuse:BITS.
     #[arg(long, default_value = "bloomier:slot", value_parser = choice::filter)]
     pub(crate) filter: FilterPolicy,
     /// Compression of the new segments: none or zstd:LEVEL.

@@ -3,15 +3,18 @@
 //! Each is parsed and named in one spelling, so that what a report prints can be typed again. The
 //! bounds of numbers are the library's business: it checks them at `open`.
 
-use criba::{BloomierBits, Compression, Durability, FilterPolicy, FilterResidency, Strategy};
+use criba::{
+    BloomierBits, Compression, Durability, FilterPolicy, FilterResidency, Scattered, Strategy,
+};
 
 /// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`, `rejecting:10`,
-/// `budget:10`.
+/// `budget:10`, and `classic:10`, `partitioned:10`, `peeled:10`, `fuse:10`.
 pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
     let unknown = || {
         format!(
             "{text} is no filter; choose none, bloom:BITS, bloomier:block, bloomier:slot, \
-             bloomier:BITS, rejecting:BITS or budget:BITS"
+             bloomier:BITS, rejecting:BITS, budget:BITS, classic:BITS, partitioned:BITS, \
+             peeled:BITS or fuse:BITS"
         )
     };
     let bits = |text: &str| text.parse::<f64>().ok().filter(|bits| bits.is_finite());
@@ -35,9 +38,25 @@ pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
             let bits_per_key = bits(number).ok_or_else(unknown)?;
             Ok(FilterPolicy::Budget { bits_per_key })
         }
-        _ => Err(unknown()),
+        Some((word, number)) => {
+            let named = |shape: &Scattered| shape.kind().name() == word;
+            let shape = SCATTERED.into_iter().find(named).ok_or_else(unknown)?;
+            let bits_per_key = bits(number).ok_or_else(unknown)?;
+            Ok(FilterPolicy::Scattered {
+                shape,
+                bits_per_key,
+            })
+        }
+        None => Err(unknown()),
     }
 }
+
+const SCATTERED: [Scattered; 4] = [
+    Scattered::Classic,
+    Scattered::Partitioned,
+    Scattered::Peeled,
+    Scattered::Fuse,
+];
 
 /// The word that [`filter`] reads.
 pub(crate) fn filter_name(policy: FilterPolicy) -> String {
@@ -49,6 +68,10 @@ pub(crate) fn filter_name(policy: FilterPolicy) -> String {
         FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)) => format!("bloomier:{bits}"),
         FilterPolicy::Bloomier(BloomierBits::Rejecting(bits)) => format!("rejecting:{bits}"),
         FilterPolicy::Budget { bits_per_key } => format!("budget:{bits_per_key}"),
+        FilterPolicy::Scattered {
+            shape,
+            bits_per_key,
+        } => format!("{}:{bits_per_key}", shape.kind().name()),
     }
 }
 
@@ -213,6 +236,10 @@ mod tests {
             "bloomier:slot",
             "rejecting:10",
             "budget:10",
+            "classic:10",
+            "partitioned:9.5",
+            "peeled:10",
+            "fuse:12",
         ] {
             assert_eq!(filter_name(filter(text).unwrap()), text);
         }

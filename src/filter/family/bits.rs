@@ -38,7 +38,7 @@ impl Bits {
 
     #[inline]
     pub(super) fn get(&self, at: u64) -> bool {
-        self.words[(at / 64) as usize] >> (at % 64) & 1 != 0
+        bit(&self.words, at)
     }
 
     #[inline]
@@ -118,28 +118,19 @@ impl Cells {
         self.bits.len
     }
 
-    fn mask(&self) -> u64 {
-        u64::MAX >> (64 - self.width)
-    }
-
     #[inline]
     pub(super) fn get(&self, at: u64) -> u64 {
-        let first = at * u64::from(self.width);
-        let (word, shift) = ((first / 64) as usize, first % 64);
-        let low = self.bits.words[word] >> shift;
-        let beyond = shift + u64::from(self.width) > 64;
-        let high = if beyond {
-            self.bits.words[word + 1] << (64 - shift)
-        } else {
-            0
-        };
-        (low | high) & self.mask()
+        cell(&self.bits.words, self.width, at)
+    }
+
+    pub(super) fn into_words(self) -> Vec<u64> {
+        self.bits.words
     }
 
     /// Writes a cell; `value` has no bit beyond the width.
     #[inline]
     pub(super) fn set(&mut self, at: u64, value: u64) {
-        let mask = self.mask();
+        let mask = u64::MAX >> (64 - self.width);
         let first = at * u64::from(self.width);
         let (word, shift) = ((first / 64) as usize, first % 64);
         let words = &mut self.bits.words;
@@ -166,6 +157,26 @@ impl Cells {
         let bits = Bits::from_words(words, len)?;
         Ok(Self { bits, width, count })
     }
+}
+
+/// A bit among these words.
+#[inline]
+pub(super) fn bit(words: &[u64], at: u64) -> bool {
+    words[(at / 64) as usize] >> (at % 64) & 1 != 0
+}
+
+/// A cell of so many bits among these words.
+#[inline]
+pub(super) fn cell(words: &[u64], width: u32, at: u64) -> u64 {
+    let first = at * u64::from(width);
+    let (word, shift) = ((first / 64) as usize, first % 64);
+    let low = words[word] >> shift;
+    let high = if shift + u64::from(width) > 64 {
+        words[word + 1] << (64 - shift)
+    } else {
+        0
+    };
+    (low | high) & (u64::MAX >> (64 - width))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub fn fuse_cells_for(keys: u64) -> u64 {
 }
 
 /// Sizes of the authors' implementation. What was chosen is stored: machines may differ in `ln`.
-fn segments(keys: u64) -> Graph {
+pub(super) fn segments(keys: u64) -> Graph {
     let n = keys.max(2) as f64;
     let best = (n.ln() / 3.33f64.ln() + 2.25).floor();
     let segment_bits = best.clamp(2.0, f64::from(SEGMENT_BITS_MAX)) as u32;

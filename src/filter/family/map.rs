@@ -13,7 +13,6 @@
 use super::frame::{self, Kind, Unreadable, put_words, require};
 use super::values::{EQUAL_MAX, Layout};
 use super::{Lookup, Membership, Refused};
-use crate::filter::hash::fingerprint;
 use crate::filter::header;
 use crate::filter::parity::evaluate;
 use crate::filter::ribbon::{Planes, Ribbon, Spot};
@@ -132,7 +131,7 @@ impl Lookup for Map {
     #[inline]
     fn get(&self, key: &[u8]) -> Option<u64> {
         let mixed = hash_key(self.seed, key).0;
-        match self.ribbon.locate(mixed, fingerprint(mixed)) {
+        match self.ribbon.locate(mixed, 0) {
             Spot::Body(window) => {
                 let range = window.words();
                 // Windows lie within the body, whose length was checked against the layers.

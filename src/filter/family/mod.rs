@@ -60,6 +60,7 @@ mod peeled;
 mod quotient;
 mod refused;
 mod scalable;
+mod scattered;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -81,6 +82,7 @@ pub use peeled::{Peeled, peeled_cells_for};
 pub use quotient::{Quotient, quotient_rate};
 pub use refused::Refused;
 pub use scalable::{Growth, Scalable, compound_bound};
+pub(super) use scattered::{ScatteredFilter, build, value_bits};
 
 /// An approximate set of keys.
 pub trait Membership {

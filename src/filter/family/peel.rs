@@ -18,10 +18,10 @@ use crate::filter::hash::start_of;
 use crate::filter::hash_key;
 
 /// Keys and cells are numbered in 32 bits while building.
-const KEYS_MAX: usize = 1 << 31;
+pub(super) const KEYS_MAX: usize = 1 << 31;
 /// Seeds that are tried: each fails with a probability that falls with the number of keys, and is
 /// about a tenth for the smallest.
-const ATTEMPTS_MAX: u32 = 100;
+pub(super) const ATTEMPTS_MAX: u32 = 100;
 
 /// Which three cells a key has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ impl Graph {
 
     /// Three different cells.
     #[inline]
-    fn of(self, mixed: u64) -> [u64; 3] {
+    pub(super) fn of(self, mixed: u64) -> [u64; 3] {
         match self {
             Self::Thirds { third } => {
                 let at = |part: u32| {
@@ -247,7 +247,7 @@ struct Meeting {
 
 /// Fills the cells so that the three of each row XOR to its value; whether that could be done. Rows
 /// are distinct and fewer than 2^31, cells fewer than 2^32.
-fn solve(graph: Graph, rows: &[Row], cells: &mut Cells) -> bool {
+pub(super) fn solve(graph: Graph, rows: &[Row], cells: &mut Cells) -> bool {
     let mut meetings = vec![Meeting::default(); cells.count() as usize];
     for (key, row) in (0u32..).zip(rows) {
         for at in graph.of(row.bits) {

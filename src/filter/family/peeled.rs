@@ -22,7 +22,7 @@ pub fn peeled_cells_for(keys: u64) -> u64 {
     thirds(keys).cells()
 }
 
-fn thirds(keys: u64) -> Graph {
+pub(super) fn thirds(keys: u64) -> Graph {
     // 1.23 in hundredths, so that all machines agree.
     let cells = keys.saturating_mul(123).div_ceil(100).saturating_add(32);
     Graph::Thirds {

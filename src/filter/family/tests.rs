@@ -4,12 +4,13 @@
 mod bloom;
 mod exact;
 mod layered;
+mod scattered;
 mod tables;
 
 use super::frame::{decode, encode};
 use super::{
-    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Growth, Hierarchical, Hybrid,
-    Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
+    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Growth, Hashing, Hierarchical,
+    Hybrid, Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
 };
 
 /// The `i`-th key that is put in.
@@ -233,3 +234,61 @@ fn peeled() {
 fn fuse() {
     check_static(|keys| Fuse::set(13, keys, 7).unwrap(), 20_000);
 }
+
+/// Constants, hashes and fields reach stored bytes: a change is a new version. The numbers are the
+/// checksums of the bytes, kind by kind. Not of a ribbon: how much of it each layer takes may change.
+#[test]
+fn bytes_are_those_of_their_version() {
+    fn sum(bytes: &[u8]) -> (String, u32) {
+        let kind = String::from_utf8(bytes[4..8].to_vec()).unwrap();
+        (
+            kind,
+            u32::from_le_bytes(*bytes[12..].first_chunk().unwrap()),
+        )
+    }
+    fn filled(mut filter: impl Insert) -> (String, u32) {
+        fill(&mut filter, 100);
+        sum(&filter.to_bytes())
+    }
+    let growth = Growth {
+        first_keys: 20,
+        first_rate: 0.01,
+        growth: 2.0,
+        tightening: 0.5,
+    };
+    let design = Design::for_rate(100, 0.01).unwrap();
+    let all = keys(100);
+    let found = [
+        filled(Classic::new(1, design).unwrap()),
+        filled(Classic::new(1, design.hashed(Hashing::Double)).unwrap()),
+        filled(Classic::new(1, design.hashed(Hashing::Enhanced)).unwrap()),
+        filled(Blocked::new(1, 100, 10.0).unwrap()),
+        filled(Partitioned::new(1, 100, 0.01).unwrap()),
+        filled(Ensemble::new(1, 100, 0.1, 0.01).unwrap()),
+        filled(Scalable::new(1, growth).unwrap()),
+        filled(Hierarchical::new(1, 100, 0.1, 0.01).unwrap()),
+        filled(Cuckoo::new(1, 100, 0.01).unwrap()),
+        filled(Quotient::new(1, 100, 0.01).unwrap()),
+        sum(&Peeled::set(1, &all, 7).unwrap().to_bytes()),
+        sum(&Fuse::set(1, &all, 7).unwrap().to_bytes()),
+    ];
+    let found: Vec<(&str, u32)> = found
+        .iter()
+        .map(|(kind, sum)| (kind.as_str(), *sum))
+        .collect();
+    assert_eq!(found, SUMS);
+}
+const SUMS: [(&str, u32); 12] = [
+    ("CLAS", 988_135_133),
+    ("CLAS", 567_343_857),
+    ("CLAS", 2_803_756_063),
+    ("BLOC", 191_421_733),
+    ("PART", 3_208_658_702),
+    ("ENSE", 1_522_812_748),
+    ("SCAL", 1_217_605_890),
+    ("HIER", 849_584_705),
+    ("CUCK", 3_034_923_068),
+    ("QUOT", 3_034_657_497),
+    ("PEEL", 573_497_839),
+    ("FUSE", 2_610_444_372),
+];

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use super::super::{
-    Blocked, Classic, Codec, Compressed, Cuckoo, Design, Ensemble, Fuse, Growth, Hashing,
+    Blocked, Classic, Codec, Compressed, Cuckoo, Delete, Design, Ensemble, Fuse, Growth, Hashing,
     Hierarchical, Hybrid, Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
 };
 use super::{absent, fill, keys, passes, present};
@@ -228,20 +228,19 @@ fn tables_of_limits() {
         let count = (1 << 17) * percent / 100;
         let mut filter = Quotient::with_shape(1, 17, 7).unwrap();
         fill(&mut filter, count);
-        let start = Instant::now();
-        fill_after(&mut filter, count, 1_000);
+        let churn = nanos(2_000, || {
+            for i in count..count + 1_000 {
+                filter.insert(&present(i)).unwrap();
+            }
+            for i in count..count + 1_000 {
+                assert!(filter.remove(&present(i)));
+            }
+        });
         println!(
-            "| {percent} % | {:.0} | {:.0} | {:.0} |",
-            start.elapsed().as_nanos() as f64 / 1_000.0,
+            "| {percent} % | {churn:.0} | {:.0} | {:.0} |",
             lookup_nanos(&filter, present),
             lookup_nanos(&filter, absent),
         );
-    }
-}
-
-fn fill_after(filter: &mut impl Insert, first: u64, count: u64) {
-    for i in first..first + count {
-        filter.insert(&present(i)).unwrap();
     }
 }
 
