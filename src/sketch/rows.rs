@@ -28,16 +28,23 @@ pub(super) fn sign(in_row: u64) -> i64 {
     1 - 2 * (in_row & 1) as i64
 }
 
-/// The cells of a hash in a Bloom filter: double hashing on 64 bits (Kirsch and Mitzenmacher 2006),
-/// reduced to the number of cells by a multiplication. Filters of another number are independent.
+/// By what the step from cell to cell grows: 2^64 over the golden ratio.
+const GROWTH: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The cells of a hash in a Bloom filter, reduced to their number by a multiplication. Double hashing on
+/// 64 bits (Kirsch and Mitzenmacher 2006) with a step that grows, so that no key gets one so close to a
+/// small fraction of the whole that its cells fall together. Filters of another number are independent.
 #[inline]
 pub(super) fn probes(
     hash: KeyHash,
     filter: u64,
     (cells, count): (u64, u8),
-) -> impl Iterator<Item = usize> + Clone {
-    let first = in_row(hash, 2 * filter);
-    let step = in_row(hash, 2 * filter + 1) | 1;
-    (0..u64::from(count))
-        .map(move |probe| start_of(first.wrapping_add(probe.wrapping_mul(step)), cells) as usize)
+) -> impl Iterator<Item = usize> {
+    let start = (in_row(hash, 2 * filter), in_row(hash, 2 * filter + 1));
+    (0..count).scan(start, move |(place, step), _| {
+        let cell = start_of(*place, cells);
+        *place = place.wrapping_add(*step);
+        *step = step.wrapping_add(GROWTH);
+        Some(cell as usize)
+    })
 }

@@ -71,7 +71,7 @@ pub(super) fn bloom_rate(cells: u64, probes: u8, keys: u64) -> f64 {
 /// probability.
 ///
 /// The papers take 1/4 or 1/3 for each row and bound the tail after Chernoff; the tail of the binomial
-/// distribution itself asks for about a third of the memory.
+/// distribution itself asks for less than half of that memory.
 pub(super) fn median_of_rows(delta: f64) -> (u8, f64) {
     let cost = |(rows, failure): &(u8, f64)| f64::from(*rows) / failure;
     (1..ROWS_MAX)

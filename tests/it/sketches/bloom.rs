@@ -33,6 +33,26 @@ fn counting_filters_take_keys_out_again() {
     assert_eq!((filter.fill(), filter.is_empty()), (0.0, true));
 }
 
+/// Where two numbers stand for `k` hashes, some keys have bad luck: in a small filter of low rate that
+/// would be several times the rate itself.
+#[test]
+fn small_filters_of_low_rate_keep_it() {
+    let (mut passing, mut expected) = (0, 0.0);
+    for seed in 0..50 {
+        let mut filter = CountingBloom::with_rate(200, 1e-5).unwrap();
+        (0..200).for_each(|key| filter.insert(hash(seed, key)));
+        let absent = 1 << 40..(1 << 40) + 40_000;
+        passing += absent
+            .filter(|key| filter.may_contain(hash(seed, *key)))
+            .count();
+        expected += 40_000.0 * filter.expected_rate(200);
+    }
+    assert!(
+        (passing as f64) < 2.2 * expected,
+        "{passing}, {expected} are expected"
+    );
+}
+
 /// A counter that has reached 15 knows no longer for how many keys it stands.
 #[test]
 fn full_counters_stay() {

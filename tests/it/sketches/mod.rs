@@ -5,6 +5,7 @@
 
 mod bloom;
 mod distinct;
+mod format;
 mod frequencies;
 mod hostile;
 mod top;

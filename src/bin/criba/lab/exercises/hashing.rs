@@ -7,7 +7,15 @@ use crate::lab::bench::{Bench, made};
 use crate::lab::outcome::{Axes, FALSE_POSITIVES, INSERT, LOOKUP, Outcome, Subject};
 use crate::lab::sets::{fill, lookup_time, passing};
 
-const FAMILIES: [Hashing; 3] = [Hashing::Xxh3, Hashing::Enhanced, Hashing::Blake2b];
+const FAMILIES: [Hashing; 4] = [
+    Hashing::Xxh3,
+    Hashing::Double,
+    Hashing::Enhanced,
+    Hashing::Blake2b,
+];
+
+/// Those that differ in cost.
+const COSTS: [Hashing; 3] = [Hashing::Xxh3, Hashing::Enhanced, Hashing::Blake2b];
 
 /// Most keys of an experiment in which BLAKE2b takes part.
 const KEYS_MAX: u64 = 50_000;
@@ -62,7 +70,7 @@ pub(crate) fn families(bench: &Bench) -> Result<Outcome, Failure> {
 pub(crate) fn cost(bench: &Bench) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let count = bench.keys.min(KEYS_MAX);
-    for hashing in FAMILIES {
+    for hashing in COSTS {
         for probes in [1, 4, 7, 14] {
             for bytes in [16, 256] {
                 let keys = long_keys(bench, count, bytes);

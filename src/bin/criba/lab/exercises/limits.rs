@@ -123,7 +123,7 @@ fn counting(bench: &Bench, outcome: &mut Outcome) -> Result<(), Failure> {
             .count();
         let bits = filter.shape().0 as f64 * 4.0;
         let subject = Subject::new("counting")
-            .with("load", load)
+            .with("of keys made for", load)
             .bits(bits, until);
         let rates = (
             filter.expected_rate(until),

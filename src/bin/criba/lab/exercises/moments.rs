@@ -11,7 +11,7 @@ const ERROR: Quantity = Quantity::rate("relative error");
 
 /// The error asked for, and how often it may be larger.
 const EPSILON: f64 = 0.1;
-const DELTA: f64 = 0.05;
+const DELTA: f64 = 0.01;
 
 /// Draws whose insertion is timed.
 const TIMED: usize = 2000;
@@ -21,8 +21,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
     for exponent in [0.0, 0.8, 1.2, 1.6] {
         let stream = Stream::new(bench, exponent);
         let mut tug = made(TugOfWar::with_error(EPSILON, DELTA))?;
-        let (width, rows) = tug.shape();
-        let mut rows = made(CountSketch::with_shape(width, rows))?;
+        let (width, means) = tug.shape();
+        let mut rows = made(CountSketch::with_shape(width, means))?;
         for (key, count) in &stream.counts {
             let hash = hash(bench, &bench.key(*key));
             tug.add(hash, *count as i64);
@@ -32,7 +32,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
         let subject = |name: &str, bytes: usize| {
             let subject = Subject::new(name)
                 .with("exponent", exponent)
-                .with("width", width);
+                .with("width", width)
+                .with("rows", u32::from(means));
             subject.bits(bytes as f64 * 8.0, stream.distinct())
         };
         let error = |estimate: f64| (estimate / exact - 1.0).abs();
