@@ -54,9 +54,7 @@ fn specs() -> Vec<Option<FilterSpec>> {
         bloomier(7.9),
         bloomier(13.0),
         bloomier(64.0),
-        scattered(Scattered::Classic),
         scattered(Scattered::Partitioned),
-        scattered(Scattered::Peeled),
         scattered(Scattered::Fuse),
     ]
 }

@@ -136,7 +136,7 @@ fn expand(fields: &mut Fields<'_>, bits: u64) -> Result<Bits, Unreadable> {
     let stored = fields.u64("the length of the bits is cut short")?;
     let stored = fields.bytes(stored, "bits are cut short")?;
     // No more than 2^36 bits, by the check of the design.
-    let wanted = bits.div_ceil(64) as usize * 8;
+    let wanted = (bits.div_ceil(64) as usize).saturating_mul(8);
     let raw = match coding {
         RAW => stored.to_vec(),
         ZSTD => {

@@ -19,8 +19,7 @@ use crate::filter::hash_key;
 
 /// Keys and cells are numbered in 32 bits while building.
 pub(super) const KEYS_MAX: usize = 1 << 31;
-/// Seeds that are tried: each fails with a probability that falls with the number of keys, and is
-/// about a tenth for the smallest.
+/// Seeds that are tried. The first is nearly always enough, see `docs/filters.md`.
 pub(super) const ATTEMPTS_MAX: u32 = 100;
 
 /// Which three cells a key has.

@@ -14,7 +14,7 @@
 //! **Memory** `(log2(1/p) + 3) / load` bits per key, about; slots are a power of two. **Cost** one
 //! place in memory, and the cluster around it, whose mean length grows as `1/(1 - load)^2`.
 //! **Can** delete, hold a key several times, and grow without the keys: one bit of the remainder
-//! becomes one of the quotient, so each doubling costs a bit of the rate's exponent per key kept.
+//! becomes one of the quotient. Fingerprints do not get longer, so the rate grows with the keys.
 //! **Cannot** be filled beyond 95 %.
 
 use std::collections::VecDeque;

@@ -57,8 +57,8 @@ pub(crate) struct StudyArgs {
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) lookups: u64,
     /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
-    /// budget:BITS, and bloom, bloomier-uniform and budget with as many bits as --bits says: the
-    /// default with --tree.
+    /// rejecting:BITS, budget:BITS, classic:BITS, partitioned:BITS, peeled:BITS, fuse:BITS, and
+    /// bloom, bloomier-uniform and budget with as many bits as --bits says: the default with --tree.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::study_filter,
           default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot",
           default_value_if("tree", "true", "bloom,bloomier-uniform,budget"))]
