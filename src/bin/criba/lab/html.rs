@@ -101,7 +101,7 @@ fn curves(
         x_label: against.into(),
         y_label: format!("{}{percent}", quantity.name),
         logarithmic: (
-            logarithmic == Axes::Both,
+            matches!(logarithmic, Axes::Both | Axes::Horizontal),
             matches!(logarithmic, Axes::Both | Axes::Vertical),
         ),
         curves: &curves,

@@ -149,6 +149,7 @@ pub(crate) enum Plot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Axes {
     None,
+    Horizontal,
     Vertical,
     Both,
 }

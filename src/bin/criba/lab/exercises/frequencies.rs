@@ -40,7 +40,7 @@ fn finish(outcome: &mut Outcome, against: &'static str, axes: Axes) {
     outcome.plot(MEAN, against, axes);
     outcome.note(format!(
         "{ROWS} rows; the bound is e N / width for count-min, 3 sqrt(F2 / width) for the count sketch, \
-         and expected is the probability with which, by proof, it is not exceeded"
+         and expected is the probability that it is exceeded, at most"
     ));
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
         maps.peeled(&mut outcome)?;
         maps.fuse(&mut outcome)?;
     }
-    outcome.plot(SPACE, "keys", Axes::Both);
+    outcome.plot(SPACE, "keys", Axes::Horizontal);
     outcome.plot(BUILD, "keys", Axes::Both);
     outcome.note(format!(
         "values of {VALUE_BITS} bits with {CHECK_BITS} to check; space is bits per key over these 16; \

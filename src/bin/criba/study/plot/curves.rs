@@ -13,6 +13,9 @@ const MARGIN: i32 = 14;
 const LEFT: i32 = 82;
 const BELOW: i32 = 46;
 
+/// Half of the last label goes beyond the axis.
+const RIGHT: i32 = 40;
+
 /// What a logarithmic axis shows at least: below it, values are drawn at its foot.
 const DECADES_MAX: f64 = 9.0;
 
@@ -68,6 +71,7 @@ impl Curves<'_> {
     fn axes(&self, root: &Canvas<'_>, (x, y): (&Axis, &Axis)) -> Result<(), Failure> {
         let mut chart = ChartBuilder::on(root)
             .margin(MARGIN)
+            .margin_right(RIGHT)
             .x_label_area_size(BELOW)
             .y_label_area_size(LEFT)
             .build_cartesian_2d(x.low..x.high, y.low..y.high)
