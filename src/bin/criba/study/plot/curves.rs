@@ -154,8 +154,8 @@ impl Axis {
     fn place(&self, value: f64) -> Option<f64> {
         let place = match self.is_logarithmic {
             true if value > 0.0 => value.log10(),
-            true => self.low,
-            false => value,
+            true if value <= 0.0 => self.low,
+            _ => value,
         };
         place.is_finite().then(|| place.clamp(self.low, self.high))
     }
