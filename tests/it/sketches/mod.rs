@@ -10,7 +10,7 @@ mod frequencies;
 mod hostile;
 mod top;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use criba::filter::family::Unreadable;
@@ -38,7 +38,7 @@ impl SplitMix {
 struct Stream {
     seed: u64,
     draws: Vec<u64>,
-    counts: HashMap<u64, u64>,
+    counts: BTreeMap<u64, u64>,
 }
 
 impl Stream {
@@ -53,7 +53,7 @@ impl Stream {
         let mut random = SplitMix(seed);
         let draw = |_| sums.partition_point(|below| *below <= random.unit() * sum) as u64;
         let draws: Vec<u64> = (0..draws).map(draw).collect();
-        let mut counts = HashMap::new();
+        let mut counts = BTreeMap::new();
         for key in &draws {
             *counts.entry(*key).or_insert(0) += 1;
         }

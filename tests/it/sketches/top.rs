@@ -1,6 +1,6 @@
 //! Space-saving: the most frequent keys.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use criba::sketch::SpaceSaving;
 
@@ -12,7 +12,7 @@ fn name(key: u64) -> Vec<u8> {
 
 /// Metwally, Agrawal, El Abbadi 2005, lemmas 3.3 and 3.4, theorem 3.5: for both streams in one as for
 /// two that are merged.
-fn check_bounds(summary: &SpaceSaving, counts: &HashMap<u64, u64>) {
+fn check_bounds(summary: &SpaceSaving, counts: &BTreeMap<u64, u64>) {
     let total: u64 = counts.values().sum();
     let share = total as f64 / summary.counters() as f64;
     assert_eq!(summary.total(), total);
