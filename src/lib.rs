@@ -24,8 +24,8 @@ mod loss;
 // Approximate sets and static maps: hashes in, words out.
 pub mod filter;
 
-// How many distinct keys there are, from their hashes.
-mod sketch;
+// Counts of a stream in little memory: keys or their hashes in, estimates out.
+pub mod sketch;
 
 // Bytes on disk, both ways: pure functions over slices.
 mod format;

@@ -39,7 +39,7 @@ const LAYER_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The mixer is Pelle Evensen's "moremur" (2019), a bijection with better avalanche than the finaliser
 /// of MurmurHash3 at the same cost.
 #[inline]
-pub(super) fn mix(hash: KeyHash, salt: u64) -> u64 {
+pub(crate) fn mix(hash: KeyHash, salt: u64) -> u64 {
     scramble(hash.0 ^ salt)
 }
 
@@ -61,7 +61,7 @@ fn scramble(mut x: u64) -> u64 {
 /// Maps a mixed hash to `0..count` by its high bits (Lemire, "Fast random integer generation in an
 /// interval", 2019, section 3); 0 when `count` is 0.
 #[inline]
-pub(super) fn start_of(mixed: u64, count: u64) -> u64 {
+pub(crate) fn start_of(mixed: u64, count: u64) -> u64 {
     // The product of two 64-bit numbers, shifted by 64, fits 64 bits.
     ((u128::from(mixed) * u128::from(count)) >> 64) as u64
 }

@@ -40,6 +40,7 @@ pub(crate) use bloomier::REJECTING_BITS_MIN;
 pub(crate) use budget::payload_bits;
 pub use budget::{allocate, allocate_weighted};
 pub use hash::{KeyHash, hash_key};
+pub(crate) use hash::{mix, start_of};
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;
 pub use spec::{BloomierBits, FilterKind, FilterSpec, Scattered};

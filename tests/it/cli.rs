@@ -1,5 +1,7 @@
 //! The `criba` program as a user runs it. Only with the feature `cli`.
 
+mod lab;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

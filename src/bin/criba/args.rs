@@ -8,6 +8,7 @@ use criba::{Compression, Durability, FilterPolicy};
 
 use crate::choice;
 use crate::exit;
+use crate::lab::args::LabArgs;
 use crate::study::args::StudyArgs;
 
 /// An embedded key-value store whose segments carry a filter that also says where the key is.
@@ -35,6 +36,13 @@ pub(crate) enum Command {
     /// get more. Generated keys are loaded in random order into a small memtable, so that the tree
     /// is as deep as that of a store many times larger; lookups begin when compaction has settled.
     Study(Box<StudyArgs>),
+    /// Measure what filters and sketches do, beside what theory says they do.
+    ///
+    /// Each experiment answers one question: how the rate of false positives grows while a filter
+    /// fills, what half of the memory costs, how far the counts of a sketch are off. Sets and streams
+    /// are made from the seed, so rates and errors repeat; times do not. With all experiments and the
+    /// default size it takes less than half a minute.
+    Lab(LabArgs),
     /// Store a value under a key; the store is made if it is not there.
     Put(PutArgs),
     /// Print the value of a key.

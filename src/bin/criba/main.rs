@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod grid;
 mod json;
+mod lab;
 mod levels;
 mod lines;
 mod output;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Study(args) => study::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Put(args) => point::put(args),
         Command::Get(args) => point::get(args),
         Command::Delete(args) => point::delete(args),

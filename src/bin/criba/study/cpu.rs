@@ -56,7 +56,11 @@ impl Clock {
     }
 
     /// Nanoseconds that `work` took.
-    fn time(self, work: impl FnOnce() -> Result<(), Failure>) -> Result<f64, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// When the work fails.
+    pub(crate) fn time(self, work: impl FnOnce() -> Result<(), Failure>) -> Result<f64, Failure> {
         let wall = Instant::now();
         let start = self.thread_now();
         work()?;

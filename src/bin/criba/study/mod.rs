@@ -8,13 +8,13 @@
 pub(crate) mod args;
 mod conclusion;
 mod count;
-mod cpu;
+pub(crate) mod cpu;
 mod fields;
 mod html;
 mod input;
 mod load;
 pub(crate) mod plot;
-mod random;
+pub(crate) mod random;
 mod row;
 mod scratch;
 mod table;

@@ -4,10 +4,12 @@
 //! the one for a light or a dark screen. Nothing is filled behind a plot.
 
 mod bars;
+mod curves;
 mod log_bars;
 mod scatter;
 
 pub(crate) use bars::Bars;
+pub(crate) use curves::{Curve, Curves};
 pub(crate) use log_bars::LogBars;
 pub(crate) use scatter::reads_against_bits;
 
@@ -27,6 +29,16 @@ pub(crate) const NONE: RGBColor = RGBColor(0x77, 0x77, 0x77);
 pub(crate) const BLOOM: RGBColor = RGBColor(0xd9, 0x6b, 0x0c);
 /// Bloomier filters; in bars, present lookups.
 pub(crate) const BLOOMIER: RGBColor = RGBColor(0x1f, 0x6f, 0xc4);
+
+/// Colours of curves that have no role of their own, with their classes on the page.
+pub(crate) const ROLES: [(&str, RGBColor); 6] = [
+    ("second", BLOOMIER),
+    ("first", BLOOM),
+    ("third", RGBColor(0x2e, 0x8b, 0x57)),
+    ("fourth", RGBColor(0x8e, 0x4e, 0xc6)),
+    ("fifth", RGBColor(0xc0, 0x39, 0x2b)),
+    ("none", NONE),
+];
 
 /// Width of every plot, in pixels.
 const WIDTH: u32 = 760;

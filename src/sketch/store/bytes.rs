@@ -1,5 +1,6 @@
 //! A sketch as bytes. See `docs/format.md`, "Sketch".
 
+use super::super::registers::Ranks;
 use super::{INDEX_BITS, RANK_MAX, REGISTERS, Registers, SPARSE_MAX, Sketch};
 
 /// Written to disk.
@@ -23,8 +24,8 @@ const _: () = assert!((SPARSE_MAX + 1) * ENTRY_BYTES >= DENSE_BYTES);
 impl Sketch {
     /// 2 bytes and 3 more for each register that is not zero, at most 3074.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        match &self.registers {
-            Registers::Sparse(list) => {
+        match self.registers.ranks() {
+            Ranks::Sparse(list) => {
                 let mut out = vec![VERSION, SPARSE];
                 for (register, rank) in list {
                     let entry = u32::from(*rank) << INDEX_BITS | u32::from(*register);
@@ -32,7 +33,7 @@ impl Sketch {
                 }
                 out
             }
-            Registers::Dense(ranks) => {
+            Ranks::Dense(ranks) => {
                 let mut out = Vec::with_capacity(2 + DENSE_BYTES);
                 out.extend_from_slice(&[VERSION, DENSE]);
                 for ranks in ranks.as_chunks::<4>().0 {
@@ -78,14 +79,14 @@ fn sparse(bytes: &[u8]) -> Option<Registers> {
         }
         list.push((register, rank));
     }
-    Some(Registers::Sparse(list))
+    Some(Registers::from_list(INDEX_BITS, list))
 }
 
 fn dense(bytes: &[u8]) -> Option<Registers> {
     if bytes.len() != DENSE_BYTES {
         return None;
     }
-    let mut ranks = Box::new([0; REGISTERS]);
+    let mut ranks = vec![0; REGISTERS].into_boxed_slice();
     for (packed, ranks) in numbers(bytes)?.zip(ranks.as_chunks_mut::<4>().0) {
         for (position, rank) in ranks.iter_mut().enumerate() {
             *rank = (packed >> (RANK_BITS * position)) as u8 & ((1 << RANK_BITS) - 1);
@@ -94,6 +95,7 @@ fn dense(bytes: &[u8]) -> Option<Registers> {
             }
         }
     }
-    let used = ranks.iter().filter(|rank| **rank > 0).count();
-    (used > SPARSE_MAX).then_some(Registers::Dense(ranks))
+    // One form for one sketch: few registers are written as a list.
+    let registers = Registers::from_dense(INDEX_BITS, ranks);
+    (!registers.is_sparse()).then_some(registers)
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::filter::KeyHash;
 
-use super::{RANK_MAX, REGISTERS, Registers, SPARSE_MAX, Sketch, place};
+use super::{INDEX_BITS, RANK_MAX, REGISTERS, Registers, Sketch, place};
 
 /// Registers that one thread raises and any number read. Relaxed: a reader sees a sketch of some
 /// of the hashes that were added, among them all of which it knows otherwise that they were.
@@ -24,19 +24,9 @@ impl AtomicSketch {
 
     /// What was added so far.
     pub(crate) fn load(&self) -> Sketch {
-        let mut ranks = Box::new([0; REGISTERS]);
-        for (rank, place) in ranks.iter_mut().zip(&self.ranks) {
-            *rank = place.load(Ordering::Relaxed).min(RANK_MAX);
-        }
-        let used = ranks.iter().filter(|rank| **rank > 0).count();
-        if used > SPARSE_MAX {
-            return Sketch {
-                registers: Registers::Dense(ranks),
-            };
-        }
-        let list = (0..).zip(ranks.iter().copied()).filter(|one| one.1 > 0);
+        let load = |place: &AtomicU8| place.load(Ordering::Relaxed).min(RANK_MAX);
         Sketch {
-            registers: Registers::Sparse(list.collect()),
+            registers: Registers::from_dense(INDEX_BITS, self.ranks.iter().map(load).collect()),
         }
     }
 }

@@ -1,0 +1,124 @@
+//! All experiments, each with the question that it answers.
+
+use super::bench::Bench;
+use super::exercises::{
+    bloom, combined, counting, distinct, frequencies, hashing, limits, maps, moments, top, tradeoff,
+};
+use super::outcome::Outcome;
+use crate::exit::Failure;
+
+/// An experiment: its name on the command line, the question, and how to find the answer.
+pub(crate) struct Experiment {
+    pub(crate) name: &'static str,
+    pub(crate) question: &'static str,
+    pub(crate) run: fn(&Bench) -> Result<Outcome, Failure>,
+}
+
+/// In the order in which they are run and printed.
+pub(crate) const ALL: &[Experiment] = &[
+    Experiment {
+        name: "fill",
+        question: "How does the rate of false positives grow while a Bloom filter fills, and does (1 - e^(-kn/m))^k foretell it?",
+        run: bloom::by_fill,
+    },
+    Experiment {
+        name: "probes",
+        question: "Is m/n ln 2 the best number of hash functions, and what does another number cost?",
+        run: bloom::by_probes,
+    },
+    Experiment {
+        name: "memory",
+        question: "What does half of the memory cost?",
+        run: bloom::by_memory,
+    },
+    Experiment {
+        name: "hashing",
+        question: "Does it matter which hash functions choose the bits?",
+        run: hashing::families,
+    },
+    Experiment {
+        name: "skew",
+        question: "Does it matter whether keys come alike or some far more often than others?",
+        run: bloom::by_skew,
+    },
+    Experiment {
+        name: "cost",
+        question: "What do more hash functions and longer keys cost?",
+        run: hashing::cost,
+    },
+    Experiment {
+        name: "wrong-size",
+        question: "What if a fifth more keys come than expected, or a fifth fewer?",
+        run: bloom::by_wrong_size,
+    },
+    Experiment {
+        name: "ensemble",
+        question: "Are several filters that must all agree better than one of the same memory?",
+        run: combined::ensemble,
+    },
+    Experiment {
+        name: "compressed",
+        question: "How far can a sparse filter be compressed, and does that pay?",
+        run: combined::compressed,
+    },
+    Experiment {
+        name: "scalable",
+        question: "What does a filter cost that grows with its keys?",
+        run: combined::scalable,
+    },
+    Experiment {
+        name: "hierarchical",
+        question: "Does a small filter in front of a large one save time?",
+        run: combined::hierarchical,
+    },
+    Experiment {
+        name: "maps",
+        question: "What do static maps take: ribbon, peeling, binary fuse?",
+        run: maps::run,
+    },
+    Experiment {
+        name: "full",
+        question: "How far can cuckoo and quotient filters be filled, and is anything lost then?",
+        run: limits::full,
+    },
+    Experiment {
+        name: "load",
+        question: "What do cuckoo, quotient and counting filters cost on the way there?",
+        run: limits::on_the_way,
+    },
+    Experiment {
+        name: "counting",
+        question: "How often do counting, spectral and layered filters count a key too high?",
+        run: counting::run,
+    },
+    Experiment {
+        name: "width",
+        question: "How far are count-min and count sketch off, by their width?",
+        run: frequencies::by_width,
+    },
+    Experiment {
+        name: "exponent",
+        question: "How far are count-min and count sketch off, by the skew of the stream?",
+        run: frequencies::by_exponent,
+    },
+    Experiment {
+        name: "moments",
+        question: "How well does a tug of war tell how skewed a stream is, and at what cost?",
+        run: moments::run,
+    },
+    Experiment {
+        name: "top",
+        question: "How many counters does space-saving need to find the most frequent keys?",
+        run: top::run,
+    },
+    Experiment {
+        name: "distinct",
+        question: "How well do LogLog and HyperLogLog count distinct keys, few and many?",
+        run: distinct::run,
+    },
+    Experiment {
+        name: "tradeoff",
+        question: "Which filter for which work: memory, time and rate of all of them?",
+        run: tradeoff::run,
+    },
+];
