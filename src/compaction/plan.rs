@@ -207,7 +207,7 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     // However many runs wait: each time they are merged down, all of level 1 is written anew.
     let is_crowded = last_level(runs) > 1 && size(1) > targets[0].saturating_mul(CROWDED);
     let plan = if level == 0 && score >= 1.0 && !is_crowded {
-        level0_down(runs)
+        level0_down(runs, shape)
     } else {
         None
     };
@@ -247,11 +247,29 @@ fn ids<'a>(segments: impl Iterator<Item = &'a SegmentFacts>) -> Vec<u64> {
     segments.map(|segment| segment.id).collect()
 }
 
+/// Flushed segments that are smaller than this part of an even share of the base are merged with each
+/// other where they could move: the tree would be full of them.
+const SMALL: u64 = 4;
+
 /// All runs of level 0, with what they overlap in level 1.
-fn level0_down(runs: &[RunFacts]) -> Option<Plan> {
+fn level0_down(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     let upper: Vec<&SegmentFacts> = of_level(runs, 0).flat_map(|run| &run.segments).collect();
     let range = key_range(upper.iter().copied())?;
-    down(&upper, of_level(runs, 1).next(), range, 1)
+    let plan = down(&upper, of_level(runs, 1).next(), range, 1)?;
+    let small = shape.base_bytes / (u64::from(shape.level0_runs) * SMALL);
+    let has_small = upper.len() > 1 && upper.iter().any(|segment| segment.bytes < small);
+    match plan {
+        Plan::Move {
+            segments: inputs,
+            level,
+            target,
+        } if has_small => Some(Plan::Merge {
+            inputs,
+            level,
+            target,
+        }),
+        plan => Some(plan),
+    }
 }
 
 /// Merges or moves segments of one level to the next.

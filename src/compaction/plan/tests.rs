@@ -124,6 +124,22 @@ fn leveled_moves_down_what_overlaps_least() {
     );
 }
 
+/// A queue whose every item is flushed would leave a segment of each.
+#[test]
+fn leveled_merges_small_flushed_runs_although_they_could_move() {
+    let small = |id, range| SegmentFacts {
+        bytes: MB,
+        ..segment(id, range, 3)
+    };
+    let runs = [
+        run(0, 12, &[small(12, "m-n")]),
+        run(0, 11, &[segment(11, "g-h", 3)]),
+        run(1, 9, &[segment(1, "a-c", 3)]),
+    ];
+    let expected = merge(&[12, 11], 1, Target::Join(9));
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
+}
+
 /// Bug: of keys that were written in ascending order, what was flushed later lies higher, and was
 /// taken to overlap because it stood first: everything was written twice.
 #[test]
