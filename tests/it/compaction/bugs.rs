@@ -235,8 +235,10 @@ fn a_file_goes_with_the_last_copy_of_a_moved_segment() {
             Ok(())
         });
         let db = small(&rig).open().unwrap();
-        put_all(&db, &["m", "n"], "old");
-        put_all(&db, &["g", "h"], "old");
+        // Smaller ones are merged with each other.
+        let value = "old".repeat(2000);
+        put_all(&db, &["m", "n"], &value);
+        put_all(&db, &["g", "h"], &value);
         gate.wait_for_visitor();
         let mut iter = db.iter();
         assert!(iter.next().unwrap().is_ok());
