@@ -41,14 +41,7 @@ impl Ensemble {
     pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self, Refused> {
         check_rate(target)?;
         let design = Design::for_rate(keys, rate)?;
-        let count = filters_for(target, rate);
-        if count > MEMBERS_MAX {
-            return Refused::invalid(format!(
-                "{count} filters of rate {rate} are too many: choose a lower rate for each, so that \
-                 at most {MEMBERS_MAX} are needed"
-            ));
-        }
-        let filters = (0..u64::from(count))
+        let filters = (0..members_for(target, rate)?)
             .map(|i| Classic::new(seed.wrapping_add(i), design))
             .collect::<Result<_, _>>()?;
         Ok(Self { filters })
@@ -70,6 +63,18 @@ impl Ensemble {
 
 /// Most filters of an ensemble; more are a rate close to 1, that is a mistake.
 const MEMBERS_MAX: u32 = 1024;
+
+/// [`filters_for`] as a number of filters to make.
+pub(super) fn members_for(target: f64, rate: f64) -> Result<u64, Refused> {
+    let count = filters_for(target, rate);
+    if count > MEMBERS_MAX {
+        return Refused::invalid(format!(
+            "{count} filters of rate {rate} are too many: choose a lower rate for each, so that at \
+             most {MEMBERS_MAX} are needed"
+        ));
+    }
+    Ok(u64::from(count))
+}
 
 impl Membership for Ensemble {
     #[inline]

@@ -11,8 +11,7 @@
 //! fractions of bits.
 
 use super::frame::{Kind, Unreadable};
-use super::peel::{Function, Graph, Input, SEGMENT_BITS_MAX};
-use super::values::Layout;
+use super::peel::{Function, Graph, SEGMENT_BITS_MAX};
 use super::{Lookup, Membership, Refused};
 
 const KIND: Kind = *b"FUSE";
@@ -58,17 +57,8 @@ impl Fuse {
         value_bits: u32,
         check_bits: u32,
     ) -> Result<Self, Refused> {
-        let layout = Layout::new(value_bits, check_bits)?;
-        entries
-            .iter()
-            .try_for_each(|(_, value)| layout.check_value(*value))?;
-        let input = Input {
-            seed,
-            layout,
-            equal_keys: false,
-            entries: entries.iter().map(|(key, value)| (key.as_ref(), *value)),
-        };
-        let function = Function::build(&input, segments)?;
+        let bits = (value_bits, check_bits);
+        let function = Function::map(seed, entries, bits, segments)?;
         Ok(Self { function })
     }
 
@@ -78,13 +68,7 @@ impl Fuse {
     ///
     /// If the bits are out of bounds, or, which is practically impossible, if no seed gives a solution.
     pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: u32) -> Result<Self, Refused> {
-        let input = Input {
-            seed,
-            layout: Layout::new(0, check_bits)?,
-            equal_keys: true,
-            entries: keys.iter().map(|key| (key.as_ref(), 0)),
-        };
-        let function = Function::build(&input, segments)?;
+        let function = Function::set(seed, keys, check_bits, segments)?;
         Ok(Self { function })
     }
 

@@ -6,6 +6,7 @@
 //! one hash. **Cannot** delete or grow.
 
 use super::design::check_rate;
+use super::ensemble::members_for;
 use super::frame::{self, Kind, Unreadable};
 use super::{Compressed, Design, Insert, Membership, Refused, parts};
 
@@ -32,14 +33,7 @@ impl Hybrid {
         let first = Compressed::new(seed, keys, rate)?;
         let design: Design = first.filter().design();
         let own = super::rate_for(design.bits, design.probes, keys.max(1));
-        let count = super::filters_for(target, own.min(1.0 - f64::EPSILON));
-        if count > MEMBERS_MAX {
-            return Refused::invalid(format!(
-                "{count} filters of rate {own} are too many: choose a lower rate for each, so that \
-                 at most {MEMBERS_MAX} are needed"
-            ));
-        }
-        let filters = (0..u64::from(count))
+        let filters = (0..members_for(target, own.min(1.0 - f64::EPSILON))?)
             .map(|i| Compressed::with_bits(seed.wrapping_add(i), keys, design.bits))
             .collect::<Result<_, _>>()?;
         Ok(Self { filters })
@@ -51,8 +45,6 @@ impl Hybrid {
         &self.filters
     }
 }
-
-const MEMBERS_MAX: u32 = 1024;
 
 impl Membership for Hybrid {
     #[inline]

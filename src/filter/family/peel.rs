@@ -115,21 +115,55 @@ pub(super) struct Function {
 }
 
 /// What a function is made of.
-pub(super) struct Input<I> {
-    pub(super) seed: u64,
-    pub(super) layout: Layout,
+struct Input<I> {
+    seed: u64,
+    layout: Layout,
     /// Whether a key may be given twice, as it may in a set.
-    pub(super) equal_keys: bool,
-    pub(super) entries: I,
+    equal_keys: bool,
+    entries: I,
 }
 
 impl Function {
+    /// A map of distinct keys to values of so many bits, with so many more to check; see
+    /// [`Function::build`].
+    pub(super) fn map<K: AsRef<[u8]>>(
+        seed: u64,
+        entries: &[(K, u64)],
+        (value_bits, check_bits): (u32, u32),
+        graph: impl Fn(u64) -> Graph,
+    ) -> Result<Self, Refused> {
+        let layout = Layout::new(value_bits, check_bits)?;
+        entries
+            .iter()
+            .try_for_each(|(_, value)| layout.check_value(*value))?;
+        let input = Input {
+            seed,
+            layout,
+            equal_keys: false,
+            entries: entries.iter().map(|(key, value)| (key.as_ref(), *value)),
+        };
+        Self::build(&input, graph)
+    }
+
+    /// A set of keys, of which so many bits are stored; see [`Function::build`].
+    pub(super) fn set<K: AsRef<[u8]>>(
+        seed: u64,
+        keys: &[K],
+        check_bits: u32,
+        graph: impl Fn(u64) -> Graph,
+    ) -> Result<Self, Refused> {
+        let input = Input {
+            seed,
+            layout: Layout::new(0, check_bits)?,
+            equal_keys: true,
+            entries: keys.iter().map(|key| (key.as_ref(), 0)),
+        };
+        Self::build(&input, graph)
+    }
+
     /// Solves with the first seed from the one given that has a solution. `graph` tells the shape for
     /// a number of distinct keys.
-    pub(super) fn build<'a, I>(
-        input: &Input<I>,
-        graph: impl Fn(u64) -> Graph,
-    ) -> Result<Self, Refused>
+    fn build<'a, I>(input: &Input<I>, graph: impl Fn(u64) -> Graph) -> Result<Self, Refused>
     where
         I: Iterator<Item = (&'a [u8], u64)> + Clone,
     {

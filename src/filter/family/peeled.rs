@@ -9,8 +9,7 @@
 //! be changed, list its keys, or have fractions of bits.
 
 use super::frame::{Kind, Unreadable};
-use super::peel::{Function, Graph, Input};
-use super::values::Layout;
+use super::peel::{Function, Graph};
 use super::{Lookup, Membership, Refused};
 
 const KIND: Kind = *b"PEEL";
@@ -50,17 +49,8 @@ impl Peeled {
         value_bits: u32,
         check_bits: u32,
     ) -> Result<Self, Refused> {
-        let layout = Layout::new(value_bits, check_bits)?;
-        entries
-            .iter()
-            .try_for_each(|(_, value)| layout.check_value(*value))?;
-        let input = Input {
-            seed,
-            layout,
-            equal_keys: false,
-            entries: entries.iter().map(|(key, value)| (key.as_ref(), *value)),
-        };
-        let function = Function::build(&input, thirds)?;
+        let bits = (value_bits, check_bits);
+        let function = Function::map(seed, entries, bits, thirds)?;
         Ok(Self { function })
     }
 
@@ -70,13 +60,7 @@ impl Peeled {
     ///
     /// If the bits are out of bounds, or, which is practically impossible, if no seed gives a solution.
     pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: u32) -> Result<Self, Refused> {
-        let input = Input {
-            seed,
-            layout: Layout::new(0, check_bits)?,
-            equal_keys: true,
-            entries: keys.iter().map(|key| (key.as_ref(), 0)),
-        };
-        let function = Function::build(&input, thirds)?;
+        let function = Function::set(seed, keys, check_bits, thirds)?;
         Ok(Self { function })
     }
 
