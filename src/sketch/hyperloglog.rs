@@ -18,8 +18,7 @@ use crate::error::Result;
 use crate::filter::KeyHash;
 use crate::filter::family::{Unreadable, frame};
 
-use super::registers::{INDEX_BITS_MAX, INDEX_BITS_MIN, Registers};
-use super::sizing::invalid;
+use super::registers::{Registers, check_index_bits, index_bits_for, sizes_differ};
 use super::{ertl, rank_bytes};
 
 const KIND: frame::Kind = *b"HYLL";
@@ -145,39 +144,4 @@ fn alpha(registers: f64) -> f64 {
         64 => 0.709,
         _ => 0.7213 / (1.0 + 1.079 / registers),
     }
-}
-
-/// The fewest bits whose registers have at most this error, where one register has `deviation`.
-pub(super) fn index_bits_for(error: f64, deviation: f64) -> Result<u8> {
-    let registers = (deviation / error).powi(2);
-    let bits = registers.log2().ceil();
-    if error > 0.0 && (f64::from(INDEX_BITS_MIN)..=f64::from(INDEX_BITS_MAX)).contains(&bits) {
-        return Ok(bits as u8);
-    }
-    let of = |bits: u8| deviation / f64::from(1_u32 << bits).sqrt();
-    Err(invalid(format!(
-        "an error of {error} cannot be had: choose one from {:.4} to {:.2}",
-        of(INDEX_BITS_MAX),
-        of(INDEX_BITS_MIN)
-    )))
-}
-
-pub(super) fn check_index_bits(index_bits: u8) -> Result<u8> {
-    if (INDEX_BITS_MIN..=INDEX_BITS_MAX).contains(&index_bits) {
-        return Ok(index_bits);
-    }
-    Err(invalid(format!(
-        "{index_bits} bits cannot choose the register: ask for {INDEX_BITS_MIN} to {INDEX_BITS_MAX}"
-    )))
-}
-
-pub(super) fn sizes_differ(own: &Registers, other: &Registers) -> Result<()> {
-    if own.index_bits() == other.index_bits() {
-        return Ok(());
-    }
-    Err(invalid(format!(
-        "{} registers cannot be merged with {}: make both for one error",
-        own.count(),
-        other.count()
-    )))
 }

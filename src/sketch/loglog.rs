@@ -13,9 +13,8 @@ use crate::error::Result;
 use crate::filter::KeyHash;
 use crate::filter::family::{Unreadable, frame};
 
-use super::hyperloglog::{check_index_bits, index_bits_for, sizes_differ};
 use super::rank_bytes;
-use super::registers::Registers;
+use super::registers::{Registers, check_index_bits, index_bits_for, sizes_differ};
 
 const KIND: frame::Kind = *b"LOGL";
 const VERSION: u8 = 1;

@@ -10,7 +10,10 @@
 //!    were added.
 //! 2. They are a list of those that are not zero until that would take more bytes than all of them.
 
+use crate::error::Result;
 use crate::filter::KeyHash;
+
+use super::sizing::invalid;
 
 /// Fewest and most bits of a hash that choose the register. Written to disk as the bounds of a field;
 /// must not be narrowed.
@@ -194,4 +197,39 @@ impl Registers {
             Ranks::Dense(ranks) => ranks.len(),
         }
     }
+}
+
+/// The fewest bits whose registers have at most this error, where one register has `deviation`.
+pub(super) fn index_bits_for(error: f64, deviation: f64) -> Result<u8> {
+    let registers = (deviation / error).powi(2);
+    let bits = registers.log2().ceil();
+    if error > 0.0 && (f64::from(INDEX_BITS_MIN)..=f64::from(INDEX_BITS_MAX)).contains(&bits) {
+        return Ok(bits as u8);
+    }
+    let of = |bits: u8| deviation / f64::from(1_u32 << bits).sqrt();
+    Err(invalid(format!(
+        "an error of {error} cannot be had: choose one from {:.4} to {:.2}",
+        of(INDEX_BITS_MAX),
+        of(INDEX_BITS_MIN)
+    )))
+}
+
+pub(super) fn check_index_bits(index_bits: u8) -> Result<u8> {
+    if (INDEX_BITS_MIN..=INDEX_BITS_MAX).contains(&index_bits) {
+        return Ok(index_bits);
+    }
+    Err(invalid(format!(
+        "{index_bits} bits cannot choose the register: ask for {INDEX_BITS_MIN} to {INDEX_BITS_MAX}"
+    )))
+}
+
+pub(super) fn sizes_differ(own: &Registers, other: &Registers) -> Result<()> {
+    if own.index_bits() == other.index_bits() {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "{} registers cannot be merged with {}: make both for one error",
+        own.count(),
+        other.count()
+    )))
 }
