@@ -221,7 +221,8 @@ fn fail_everywhere(kind: ErrorKind, once: bool) {
             assert_eq!(entries(&db), model.len() as u64, "{what}");
         }
         if !was_hit {
-            assert!(n > 30, "{what}");
+            // How many calls there are depends on how the runs were flushed: 25 and more.
+            assert!(n > 20, "{what}");
             break;
         }
     }
