@@ -45,6 +45,18 @@ impl Chunk {
     }
 }
 
+impl Chunk {
+    /// All that was appended from a place on.
+    ///
+    /// # Panics
+    ///
+    /// If less has been filled, as indexing does.
+    #[inline]
+    pub(crate) fn read_from(&self, start: usize) -> &[u8] {
+        self.read(start..self.filled.load(Ordering::Acquire))
+    }
+}
+
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chunk")

@@ -248,7 +248,7 @@ pub enum Access {
 /// Smallest and largest target size of a data block, in bytes.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 const ENTRIES_PER_GROUP: std::ops::RangeInclusive<u32> = 1..=256;
-const MEMTABLE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
+const MEMTABLE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 30;
 const BASE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 50;
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 30;
 /// What a FIFO keeps; with less than a memtable it would drop every flush at once.

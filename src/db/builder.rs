@@ -132,7 +132,7 @@ impl Builder {
         self
     }
 
-    /// Size at which a memtable is sealed and flushed, in bytes, 64 KiB to 16 GiB. Default
+    /// Size at which a memtable is sealed and flushed, in bytes, 64 KiB to 4 GiB. Default
     /// 32 MiB.
     pub fn memtable_bytes(mut self, bytes: u64) -> Builder {
         self.options.memtable_bytes = bytes;

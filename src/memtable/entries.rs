@@ -1,52 +1,68 @@
 //! Where the entries themselves lie: one after the other, as they came.
 //!
-//! An entry is 16 bytes of sequence, kind and lengths, the key and the value. It is named by the
-//! number of its chunk and its place there, and never moves.
+//! An entry is eight bytes of sequence and kind, the lengths of key and value as varints, the key
+//! and the value. It is named by the number of its chunk and its place there, and never moves.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use crate::arena::{Chunk, Filler};
+use crate::format::varint;
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
 
 use super::pool::Pool;
 
-/// Bytes of an entry before its key.
-pub(super) const HEADER_BYTES: usize = 16;
+/// Bytes of sequence and kind, before the lengths.
+const STAMP_BYTES: usize = 8;
 
 /// The first chunk is small, as many tables are; each is twice as long as the one before, up to
 /// the most, which is also what a slice that a user keeps can hold of memory.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 const CHUNK_BYTES_MAX: usize = 256 << 10;
 
+/// Entries begin at multiples of this, so that four bytes name them all.
+const UNIT: usize = 4;
+
+/// Bits of a name that are the place in the chunk: all units of the longest in which a second
+/// entry begins.
+const PLACE_BITS: u32 = (CHUNK_BYTES_MAX / UNIT).trailing_zeros();
+
+/// Chunks that can be named: 16 GiB of the longest. A table is a quarter of it at most
+/// ([`Builder::memtable_bytes`](crate::Builder::memtable_bytes)); the rest is for the batches that
+/// make it full.
+const CHUNKS_MAX: u32 = u32::MAX >> PLACE_BITS;
+
 /// The name of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct EntryRef(u64);
+pub(super) struct EntryRef(u32);
 
 impl EntryRef {
     /// Stands before all entries.
-    pub(super) const NONE: EntryRef = EntryRef(u64::MAX);
+    pub(super) const NONE: EntryRef = EntryRef(u32::MAX);
 
-    pub(super) fn from_u64(number: u64) -> EntryRef {
+    pub(super) fn some(self) -> Option<EntryRef> {
+        (self != EntryRef::NONE).then_some(self)
+    }
+
+    pub(super) fn from_u32(number: u32) -> EntryRef {
         EntryRef(number)
     }
 
-    pub(super) fn to_u64(self) -> u64 {
+    pub(super) fn to_u32(self) -> u32 {
         self.0
     }
 
     fn new(chunk: u32, start: usize) -> EntryRef {
-        // Chunks are shorter than 4 GiB.
-        EntryRef(u64::from(chunk) << 32 | start as u64)
+        EntryRef(chunk << PLACE_BITS | (start / UNIT) as u32)
     }
 
     fn chunk(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.0 >> PLACE_BITS
     }
 
     fn start(self) -> usize {
-        (self.0 & u64::from(u32::MAX)) as usize
+        (self.0 & ((1 << PLACE_BITS) - 1)) as usize * UNIT
     }
 }
 
@@ -102,6 +118,20 @@ pub(super) struct Adder {
     chunk_count: u32,
     /// The chunk that is being filled, and its number.
     filler: Option<(Filler, u32)>,
+    /// Memory that entries have taken: their bytes, and what was left at the end of chunks.
+    bytes: u64,
+    /// What stands before the key, while an entry is added.
+    header: Vec<u8>,
+}
+
+impl Adder {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn room(&self) -> usize {
+        self.filler.as_ref().map_or(0, |(filler, _)| filler.room())
+    }
 }
 
 impl Entries {
@@ -112,37 +142,45 @@ impl Entries {
     }
 
     /// Adds an entry, of less than 4 GiB.
+    ///
+    /// # Panics
+    ///
+    /// If there are [`CHUNKS_MAX`] chunks.
     pub(super) fn add(
         &self,
         adder: &mut Adder,
         (key, sequence): (&[u8], Sequence),
         (kind, value): (Kind, &[u8]),
     ) -> EntryRef {
-        let mut header = [0; HEADER_BYTES];
         let stamp = sequence.0 << 1 | u64::from(kind.to_u8());
-        header[..8].copy_from_slice(&stamp.to_le_bytes());
-        // A key has at most 64 KiB, a value 1 GiB.
-        header[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        header[12..].copy_from_slice(&(value.len() as u32).to_le_bytes());
-        let parts = [&header[..], key, value];
+        adder.header.clear();
+        adder.header.extend(stamp.to_le_bytes());
+        varint::encode(key.len() as u64, &mut adder.header);
+        varint::encode(value.len() as u64, &mut adder.header);
+        let bytes = adder.header.len() + key.len() + value.len();
+        let padding = &[0; UNIT][..bytes.next_multiple_of(UNIT) - bytes];
+        let parts = [&adder.header[..], key, value, padding];
+        let bytes = bytes + padding.len();
+        adder.bytes += bytes as u64;
         if let Some((filler, number)) = &mut adder.filler
             && let Some(start) = filler.append(&parts)
         {
             return EntryRef::new(*number, start);
         }
-        let bytes = HEADER_BYTES + key.len() + value.len();
         let number = adder.chunk_count;
+        assert!(number < CHUNKS_MAX, "a memtable of 16 GiB takes no more");
         let grown = CHUNK_BYTES_MIN << number.min(16);
-        let usual = grown.min(CHUNK_BYTES_MAX);
-        let mut filler = Filler::new(usual.max(bytes));
+        let mut filler = Filler::new(grown.min(CHUNK_BYTES_MAX).max(bytes));
         self.chunks
             .make(number)
             .get_or_init(|| Arc::clone(filler.chunk()));
         adder.chunk_count += 1;
         let start = filler.append(&parts).expect("the chunk was made for it");
-        // What is left of the other chunk may be more than of one that was made for a long entry.
-        let left = |filler: &Option<(Filler, u32)>| filler.as_ref().map_or(0, |one| one.0.room());
-        if filler.room() >= left(&adder.filler) {
+        // What is left of the other chunk may be more than of one that was made for a long entry,
+        // which is none: so no entry begins far into a chunk that is longer than usual.
+        let (left, room) = (adder.room(), filler.room());
+        adder.bytes += left.min(room) as u64;
+        if room >= left {
             adder.filler = Some((filler, number));
         }
         EntryRef::new(number, start)
@@ -153,15 +191,16 @@ impl Entries {
     pub(super) fn get(&self, entry: EntryRef) -> Entry<'_> {
         let chunk = self.chunks.get(entry.chunk()).get();
         let chunk = chunk.expect("names are of entries that were added");
-        let header = chunk.read(entry.start()..entry.start() + HEADER_BYTES);
-        let (stamp, lengths) = header.split_at(8);
-        let stamp = u64::from_le_bytes(stamp.try_into().unwrap_or_default());
-        let lengths = u64::from_le_bytes(lengths.try_into().unwrap_or_default());
+        let bytes = chunk.read_from(entry.start());
+        let (stamp, lengths) = bytes.split_first_chunk().unwrap_or((&[0; STAMP_BYTES], &[]));
+        let stamp = u64::from_le_bytes(*stamp);
+        let (key_bytes, first) = varint::decode(lengths).unwrap_or_default();
+        let (value_bytes, second) = varint::decode(&lengths[first..]).unwrap_or_default();
         Entry {
             chunk,
-            start: entry.start() + HEADER_BYTES,
-            key_bytes: (lengths & u64::from(u32::MAX)) as usize,
-            value_bytes: (lengths >> 32) as usize,
+            start: entry.start() + STAMP_BYTES + first + second,
+            key_bytes: key_bytes as usize,
+            value_bytes: value_bytes as usize,
             sequence: Sequence(stamp >> 1),
             kind: if stamp & 1 == 1 {
                 Kind::Value

@@ -4,7 +4,7 @@
 //! that is not here touches one cache line. Keys and values are copied once, to where they stay;
 //! entries are never removed, the whole table is dropped when no reader holds it any more.
 //!
-//! From the bottom up: `entries` (where keys and values lie), `node` (fifteen sorted slots),
+//! From the bottom up: `entries` (where keys and values lie), `node` (fourteen sorted slots),
 //! `pool` (where nodes lie), `tree`, `walk` (the cursor).
 //!
 //! Invariants:
@@ -30,14 +30,13 @@ use crate::key::{Kind, Sequence};
 use crate::sketch::{AtomicSketch, Sketch};
 use crate::slice::Slice;
 
-use entries::{EntryRef, HEADER_BYTES};
+use entries::EntryRef;
 use tree::{Inserter, Target, Tree};
 
 pub(crate) use walk::Walk;
 
-/// Memory of an entry beside its key and value: its header, and its part of the nodes, those
-/// included that were replaced by others. Measured for keys in random order; less in ascending.
-const ENTRY_OVERHEAD_BYTES: u64 = 77;
+/// Memory of about the smallest entries that occur in numbers, their part of the nodes included.
+const ENTRY_BYTES_MIN: u64 = 64;
 
 /// The filter's memory for each entry that the table can hold, in bits.
 const FILTER_BITS_PER_KEY: f64 = 12.0;
@@ -71,9 +70,7 @@ pub(crate) struct Memtable {
 impl Memtable {
     /// A table that is meant to be sealed at `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Memtable {
-        // Entries of a quarter of the size of the overhead are about the smallest that occur in
-        // numbers.
-        let expected = capacity_bytes / (ENTRY_OVERHEAD_BYTES + ENTRY_OVERHEAD_BYTES / 4);
+        let expected = capacity_bytes / ENTRY_BYTES_MIN;
         let expected = usize::try_from(expected).unwrap_or(usize::MAX).max(64);
         Memtable {
             tree: Tree::new(),
@@ -102,13 +99,10 @@ impl Memtable {
         let least = self.sequence_min.load(Memory::Relaxed).min(sequence.0);
         self.sequence_min.store(least, Memory::Relaxed);
         self.filter.insert(hash);
-        let nodes_before = inserter.node_bytes();
         let target = Target { key, sequence };
         let next = self.tree.insert(&mut inserter, target, (kind, value));
         self.count_key(hash, key, kind, next);
-        let entry_bytes = (HEADER_BYTES + key.len() + value.len()) as u64;
-        let bytes = entry_bytes + inserter.node_bytes() - nodes_before;
-        add(&self.bytes, bytes);
+        self.bytes.store(inserter.bytes(), Memory::Relaxed);
         add(&self.count, 1);
     }
 
@@ -153,8 +147,7 @@ impl Memtable {
         if !self.filter.may_contain(hash) {
             return None;
         }
-        let found = self.tree.find(Target { key, sequence })?;
-        let entry = self.tree.entry(found.next()?);
+        let entry = self.tree.entry(self.tree.first(Target { key, sequence })?);
         (entry.key() == key).then(|| (entry.kind, entry.value_slice()))
     }
 
@@ -186,8 +179,8 @@ impl Memtable {
     /// The first and the last key.
     pub(crate) fn key_range(&self) -> Option<(Slice, Slice)> {
         let key = |entry| self.tree.entry(entry).key_slice();
-        let first = self.tree.find(walk::FIRST)?.next()?;
-        let last = self.tree.find_before(None)?.before().next()?;
+        let first = self.tree.first(walk::FIRST)?;
+        let last = *self.tree.before(None)?.entries().last()?;
         Some((key(first), key(last)))
     }
 
@@ -225,9 +218,8 @@ impl Memtable {
         let (mut keys, mut values, mut last) = (0, 0, None);
         let mut target = walk::first_from(lower.as_ref().map(|key| &**key));
         let mut count = 0;
-        while let Some(found) = self.tree.find(target) {
-            let (rest, next) = found.rest();
-            for entry in rest.map(|entry| self.tree.entry(entry)) {
+        while let Some(found) = self.tree.from(target) {
+            for entry in found.entries().iter().map(|entry| self.tree.entry(*entry)) {
                 let key = entry.key();
                 let beyond = match upper {
                     Bound::Unbounded => false,
@@ -247,7 +239,7 @@ impl Memtable {
                     last = Some(key);
                 }
             }
-            let Some(next) = next else { break };
+            let Some(next) = found.after else { break };
             target = walk::at(self.tree.entry(next));
         }
         Some((keys, values))

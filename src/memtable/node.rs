@@ -1,4 +1,4 @@
-//! The nodes of the tree: fifteen sorted slots that are read while one is added.
+//! The nodes of the tree: fourteen sorted slots that are read while one is added.
 //!
 //! Slots are written once, in the order in which they come; which of them are in use and how they
 //! are sorted says one word, the *order*, that is replaced in a single store. So a reader sees the
@@ -6,15 +6,48 @@
 //! permutation in Mao, Kohler, Morris, "Cache craftiness for fast multicore key-value storage",
 //! 2012, section 4.6.2.)
 //!
-//! A slot begins with the *head* of its key: eight bytes of it behind the prefix that all keys of
+//! A slot begins with the *head* of its key: four bytes of it behind the prefix that all keys of
 //! the node share. Two keys that differ there are told apart without a look at the entry.
+//!
+//! A node whose slots others have taken over is *recycled*: it gets another generation first and
+//! other slots then. Whoever read it looks at the generation afterwards, and if it is another,
+//! what was read counts for nothing (a sequence lock; the orderings are those of Boehm, "Can
+//! seqlocks get along with programming language memory models?", 2012, section 4). Names of
+//! entries and nodes are valid whenever they are read, so that nothing worse can come of it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering as Memory, fence};
 
 use super::entries::EntryRef;
 
-/// Slots of a node: what fits the order, 4 bits each and 4 for their number.
-pub(super) const SLOTS: usize = 15;
+/// Slots of a node: as many as make a leaf two cache lines. The order has room for fifteen.
+pub(super) const SLOTS: usize = 14;
+
+/// The name of a node as it was when it was named: its number, which of two kinds it is, and its
+/// generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NodeRef {
+    pub(super) number: u32,
+    pub(super) is_inner: bool,
+    pub(super) generation: u32,
+}
+
+/// Nodes of a kind that can be named: far more than all entries can fill.
+const INNER: u64 = 1 << 31;
+
+impl NodeRef {
+    pub(super) fn from_u64(name: u64) -> NodeRef {
+        NodeRef {
+            number: (name & (INNER - 1)) as u32,
+            is_inner: name & INNER != 0,
+            generation: (name >> 32) as u32,
+        }
+    }
+
+    pub(super) fn to_u64(self) -> u64 {
+        let kind = if self.is_inner { INNER } else { 0 };
+        u64::from(self.generation) << 32 | kind | u64::from(self.number)
+    }
+}
 
 /// Which slots are in use, sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,19 +70,12 @@ impl Order {
         (self.0 >> (4 + 4 * position)) as usize & 15
     }
 
-    /// With one slot more, at this position; there are at most 14.
+    /// With one slot more, at this position; there are fewer than [`SLOTS`].
     pub(super) fn insert(self, position: usize, slot: usize) -> Order {
         let at = 4 + 4 * position as u32;
         let below = self.0 & ((1 << at) - 1);
-        // At the last position nothing is above, and the shift would be one of 64 bits.
-        let above = (self.0 >> at).checked_shl(at + 4).unwrap_or(0);
+        let above = (self.0 >> at) << (at + 4);
         Order((below | (slot as u64) << at | above) + 1)
-    }
-
-    /// With another slot at this position.
-    pub(super) fn replace(self, position: usize, slot: usize) -> Order {
-        let at = 4 + 4 * position as u32;
-        Order(self.0 & !(15 << at) | (slot as u64) << at)
     }
 
     pub(super) fn slots(self) -> impl Iterator<Item = usize> {
@@ -57,19 +83,19 @@ impl Order {
     }
 }
 
-/// Eight bytes of a key from `prefix` on, as a number that is sorted as they are. Of shorter keys
+/// Four bytes of a key from `prefix` on, as a number that is sorted as they are. Of shorter keys
 /// what is missing counts as zeros.
 #[inline]
-pub(super) fn head(key: &[u8], prefix: usize) -> u64 {
+pub(super) fn head(key: &[u8], prefix: usize) -> u32 {
     let rest = key.get(prefix..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk() {
-        return u64::from_le_bytes(*bytes).swap_bytes();
+        return u32::from_le_bytes(*bytes).swap_bytes();
     }
     let shifted = rest
         .iter()
-        .fold(0_u64, |head, &byte| head << 8 | u64::from(byte));
+        .fold(0_u32, |head, &byte| head << 8 | u32::from(byte));
     // Of an empty rest nothing is left to shift.
-    shifted.checked_shl(64 - 8 * rest.len() as u32).unwrap_or(0)
+    shifted.checked_shl(32 - 8 * rest.len() as u32).unwrap_or(0)
 }
 
 /// A leaf, whose slots are entries; or what an inner node has in common with it, where they are
@@ -78,14 +104,35 @@ pub(super) fn head(key: &[u8], prefix: usize) -> u64 {
 #[repr(align(64))]
 pub(super) struct Leaf {
     order: AtomicU64,
-    prefix: AtomicU32,
+    generation: AtomicU32,
+    prefix: AtomicU16,
     /// Slots written so far; only the writer looks.
-    used: AtomicU32,
-    heads: [AtomicU64; SLOTS],
-    entries: [AtomicU64; SLOTS],
+    used: AtomicU16,
+    heads: [AtomicU32; SLOTS],
+    entries: [AtomicU32; SLOTS],
 }
 
 impl Leaf {
+    /// Whether it is still of this generation, and what was read of it before is sound.
+    #[inline]
+    pub(super) fn is_still(&self, generation: u32) -> bool {
+        fence(Memory::Acquire);
+        self.generation.load(Memory::Relaxed) == generation
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Memory::Relaxed)
+    }
+
+    /// Makes it an empty node of the next generation, which there must be.
+    pub(super) fn recycle(&self) {
+        self.generation
+            .store(self.generation() + 1, Memory::Relaxed);
+        // Whoever sees what is written from here on sees the new generation, too.
+        fence(Memory::Release);
+        self.used.store(0, Memory::Relaxed);
+    }
+
     #[inline]
     pub(super) fn order(&self) -> Order {
         Order(self.order.load(Memory::Acquire))
@@ -98,38 +145,40 @@ impl Leaf {
 
     #[inline]
     pub(super) fn prefix(&self) -> usize {
-        self.prefix.load(Memory::Relaxed) as usize
+        usize::from(self.prefix.load(Memory::Relaxed))
     }
 
     /// Before the first slot is written.
     pub(super) fn set_prefix(&self, prefix: usize) {
-        // Keys are shorter than 64 KiB.
-        self.prefix.store(prefix as u32, Memory::Relaxed);
+        // Keys are shorter than 64 KiB; a part of the prefix does as well.
+        let prefix = u16::try_from(prefix).unwrap_or(u16::MAX);
+        self.prefix.store(prefix, Memory::Relaxed);
     }
 
     /// Slots that can still be written.
     pub(super) fn room(&self) -> usize {
-        SLOTS - self.used.load(Memory::Relaxed) as usize
+        SLOTS - usize::from(self.used.load(Memory::Relaxed))
     }
 
     /// Writes the next slot and returns its number; readers do not see it yet. There is room.
-    pub(super) fn add(&self, head: u64, entry: EntryRef) -> usize {
+    pub(super) fn add(&self, head: u32, entry: EntryRef) -> usize {
         let used = self.used.load(Memory::Relaxed);
-        let slot = used as usize;
+        let slot = usize::from(used);
         self.heads[slot].store(head, Memory::Relaxed);
-        self.entries[slot].store(entry.to_u64(), Memory::Relaxed);
+        // In a recycled node it may be seen before the order: so must be the entry.
+        self.entries[slot].store(entry.to_u32(), Memory::Release);
         self.used.store(used + 1, Memory::Relaxed);
         slot
     }
 
     #[inline]
-    pub(super) fn head(&self, slot: usize) -> u64 {
+    pub(super) fn head(&self, slot: usize) -> u32 {
         self.heads[slot].load(Memory::Relaxed)
     }
 
     #[inline]
     pub(super) fn entry(&self, slot: usize) -> EntryRef {
-        EntryRef::from_u64(self.entries[slot].load(Memory::Relaxed))
+        EntryRef::from_u32(self.entries[slot].load(Memory::Acquire))
     }
 
     /// How many slots come first of which it is true that they stand before something whose head
@@ -138,7 +187,7 @@ impl Leaf {
     pub(super) fn partition(
         &self,
         order: Order,
-        head: u64,
+        head: u32,
         tie: impl Fn(EntryRef) -> bool,
     ) -> usize {
         let (mut first, mut len) = (0, order.len());
@@ -161,20 +210,25 @@ impl Leaf {
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     pub(super) leaf: Leaf,
-    children: [AtomicU32; SLOTS],
+    children: [AtomicU64; SLOTS],
 }
 
 impl Inner {
+    /// Ordered before what is read of this node later.
     #[inline]
-    pub(super) fn child(&self, slot: usize) -> u32 {
-        self.children[slot].load(Memory::Relaxed)
+    pub(super) fn child(&self, slot: usize) -> NodeRef {
+        NodeRef::from_u64(self.children[slot].load(Memory::Acquire))
     }
 
     /// Writes the next slot: see [`Leaf::add`].
-    pub(super) fn add(&self, head: u64, (least, child): (EntryRef, u32)) -> usize {
+    pub(super) fn add(&self, head: u32, (least, child): (EntryRef, NodeRef)) -> usize {
         let slot = self.leaf.add(head, least);
-        self.children[slot].store(child, Memory::Relaxed);
+        self.set_child(slot, child);
         slot
+    }
+
+    pub(super) fn set_child(&self, slot: usize, child: NodeRef) {
+        self.children[slot].store(child.to_u64(), Memory::Release);
     }
 }
 
@@ -193,15 +247,25 @@ mod tests {
             assert_eq!(order.slots().collect::<Vec<_>>(), twin);
         }
         assert_eq!(order.len(), SLOTS);
-        twin[14] = 3;
-        twin[0] = 14;
-        let replaced = order.replace(14, 3).replace(0, 14);
-        assert_eq!(replaced.slots().collect::<Vec<_>>(), twin);
-        let first = Order::first(15);
-        assert_eq!(
-            first.slots().collect::<Vec<_>>(),
-            (0..15).collect::<Vec<_>>()
-        );
+        let first = Order::first(SLOTS);
+        assert!(first.slots().eq(0..SLOTS));
+    }
+
+    #[test]
+    fn a_leaf_is_two_cache_lines() {
+        assert_eq!((size_of::<Leaf>(), size_of::<Inner>()), (128, 256));
+    }
+
+    #[test]
+    fn a_name_says_all() {
+        for is_inner in [false, true] {
+            let node = NodeRef {
+                number: u32::MAX >> 1,
+                is_inner,
+                generation: 7,
+            };
+            assert_eq!(NodeRef::from_u64(node.to_u64()), node);
+        }
     }
 
     #[test]
@@ -218,7 +282,7 @@ mod tests {
         assert!(keys.is_sorted_by_key(|key| head(key, 0)));
         assert_eq!(head(b"", 0), 0);
         assert_eq!(head(b"abc", 7), 0);
-        assert_eq!(head(b"xyab", 2), 0x6162 << 48);
-        assert_eq!(head(b"xyabcdefghij", 2), 0x6162_6364_6566_6768);
+        assert_eq!(head(b"xyab", 2), 0x6162 << 16);
+        assert_eq!(head(b"xyabcdefghij", 2), 0x6162_6364);
     }
 }

@@ -1,9 +1,10 @@
-//! A B+ tree of entries that is read while one thread inserts, without locks or retries.
+//! A B+ tree of entries that is read while one thread inserts, without locks.
 //!
-//! Nodes are only ever added to ([`Leaf::publish`]); where one has no room, new ones take its
-//! place in the node above, again by the store of one word, up to the root. A reader that still
-//! is in the old node finds all that was there when it came, and what came later it must not see
-//! anyway: it reads at a sequence. Nodes are freed with the table.
+//! Nodes are only ever added to ([`Leaf::publish`]); where one has no room, two new ones take its
+//! place in the node above: first the right one is added there, then the left one takes the place
+//! of the old. A reader that still is in the old node finds all that was there when it came, and
+//! what came later it must not see anyway: it reads at a sequence. When the old node is given new
+//! slots, a reader that still is in it notices, and begins again at the root.
 //!
 //! Invariants:
 //! 1. The least entry of a node is the separator that stands for it in the node above; only the
@@ -11,45 +12,21 @@
 //! 2. All keys of a node begin with the same bytes, as its two separators do; its heads are those
 //!    behind this prefix, or behind a part of it.
 //! 3. Entries are never removed, so the entry after the last of a leaf is the next separator.
+//! 4. A node is recycled when nothing that can be reached from the root names its generation.
 
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
 use crate::key::{Kind, Sequence};
 
 use super::entries::{Adder, Entries, Entry, EntryRef};
-use super::node::{Inner, Leaf, Order, SLOTS, head};
+use super::node::{Inner, Leaf, NodeRef, Order, SLOTS, head};
 use super::pool::Pool;
-
-/// Children up to which a node without room is written anew by itself; with more it is split.
-const REWRITTEN_MAX: usize = 12;
 
 /// A place between entries: before those that are not less.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
     pub(super) sequence: Sequence,
-}
-
-/// The root and its height: leaves have height 0.
-#[derive(Clone, Copy, Debug)]
-struct Root {
-    height: u32,
-    node: u32,
-}
-
-impl Root {
-    fn from_u64(number: u64) -> Option<Root> {
-        // The word is one more than both halves, so that 0 stands for no root.
-        let number = number.checked_sub(1)?;
-        Some(Root {
-            height: (number >> 32) as u32,
-            node: number as u32,
-        })
-    }
-
-    fn to_u64(self) -> u64 {
-        (u64::from(self.height) << 32 | u64::from(self.node)) + 1
-    }
 }
 
 /// The separators around a node.
@@ -64,66 +41,56 @@ impl Fences {
         low: EntryRef::NONE,
         high: EntryRef::NONE,
     };
+
+    /// Those of the two parts of the node that an entry divides.
+    fn split(self, middle: EntryRef) -> (Fences, Fences) {
+        let (mut left, mut right) = (self, self);
+        (left.high, right.low) = (middle, middle);
+        (left, right)
+    }
 }
 
-/// An entry of a leaf, or the least one of a child.
+/// An entry of a leaf.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    head: u64,
+    head: u32,
     entry: EntryRef,
 }
 
-/// Heads that differ in their first four bytes tell a node's keys apart well enough.
-const TOLD_APART: u32 = 32;
+/// Heads that differ in their first two bytes tell a node's keys apart well enough.
+const TOLD_APART: u32 = 16;
 
-/// A part of a leaf, in order: entries from a place on, or up to it.
+/// Neighbouring entries of a leaf, ascending.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
-    leaf: &'a Leaf,
-    order: Order,
-    /// Position in the leaf of the first entry that is not before the target.
-    position: usize,
-    /// The entry after the last of the leaf, or [`EntryRef::NONE`].
-    high: EntryRef,
+pub(super) struct Part {
+    entries: [EntryRef; SLOTS],
+    len: usize,
+    /// The entry after the last of the leaf; there may be none.
+    pub(super) after: Option<EntryRef>,
 }
 
-impl Found<'_> {
-    /// The first entry that is not before the target.
-    pub(super) fn next(&self) -> Option<EntryRef> {
-        if self.position < self.order.len() {
-            return Some(self.leaf.entry(self.order.slot(self.position)));
+impl Part {
+    fn of(leaf: &Leaf, order: Order, positions: std::ops::Range<usize>, high: EntryRef) -> Part {
+        let mut part = Part {
+            entries: [EntryRef::NONE; SLOTS],
+            len: positions.len(),
+            after: high.some(),
+        };
+        for (place, position) in part.entries.iter_mut().zip(positions) {
+            *place = leaf.entry(order.slot(position));
         }
-        (self.high != EntryRef::NONE).then_some(self.high)
+        part
     }
 
-    /// [`Found::next`] if its key may be one with this head; most others are told apart without
-    /// a look at the entry.
-    fn next_like(&self, head: u64) -> Option<EntryRef> {
-        if self.position < self.order.len() {
-            let slot = self.order.slot(self.position);
-            return (self.leaf.head(slot) == head).then(|| self.leaf.entry(slot));
-        }
-        (self.high != EntryRef::NONE).then_some(self.high)
-    }
-
-    /// Entries of the leaf that are not before the target, ascending, and the one after them.
-    pub(super) fn rest(&self) -> (impl Iterator<Item = EntryRef>, Option<EntryRef>) {
-        let positions = self.position..self.order.len();
-        let rest = positions.map(|position| self.leaf.entry(self.order.slot(position)));
-        (rest, (self.high != EntryRef::NONE).then_some(self.high))
-    }
-
-    /// Entries of the leaf before the target, descending. None if there are none in the tree.
-    pub(super) fn before(&self) -> impl Iterator<Item = EntryRef> {
-        let positions = (0..self.position).rev();
-        positions.map(|position| self.leaf.entry(self.order.slot(position)))
+    pub(super) fn entries(&self) -> &[EntryRef] {
+        &self.entries[..self.len]
     }
 }
 
 /// A step down the tree.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    inner: u32,
+    inner: NodeRef,
     position: usize,
     fences: Fences,
 }
@@ -132,16 +99,40 @@ struct Step {
 #[derive(Debug, Default)]
 pub(super) struct Inserter {
     adder: Adder,
-    leaf_count: u32,
-    inner_count: u32,
+    leaves: Numbers,
+    inners: Numbers,
     path: Vec<Step>,
+    /// Nodes that are being replaced: to be recycled when that is done.
+    replaced: Vec<NodeRef>,
+}
+
+/// The nodes of a kind that there are, and those of them that can be recycled.
+#[derive(Debug, Default)]
+struct Numbers {
+    count: u32,
+    free: Vec<u32>,
+}
+
+impl Numbers {
+    /// The number of a node to fill, and whether it was another before.
+    fn next(&mut self) -> (u32, bool) {
+        if let Some(number) = self.free.pop() {
+            return (number, true);
+        }
+        self.count += 1;
+        (self.count - 1, false)
+    }
 }
 
 impl Inserter {
-    /// Bytes of all nodes.
+    /// Memory of all entries and nodes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.adder.bytes() + self.node_bytes()
+    }
+
     pub(super) fn node_bytes(&self) -> u64 {
-        let leaves = u64::from(self.leaf_count) * size_of::<Leaf>() as u64;
-        leaves + u64::from(self.inner_count) * size_of::<Inner>() as u64
+        let leaves = u64::from(self.leaves.count) * size_of::<Leaf>() as u64;
+        leaves + u64::from(self.inners.count) * size_of::<Inner>() as u64
     }
 }
 
@@ -150,6 +141,7 @@ pub(super) struct Tree {
     entries: Entries,
     leaves: Pool<Leaf>,
     inners: Pool<Inner>,
+    /// One more than the name of the root, 0 if there is none.
     root: AtomicU64,
 }
 
@@ -168,8 +160,14 @@ impl Tree {
         self.entries.get(entry)
     }
 
-    fn root(&self) -> Option<Root> {
-        Root::from_u64(self.root.load(Memory::Acquire))
+    #[inline]
+    fn root(&self) -> Option<NodeRef> {
+        let name = self.root.load(Memory::Acquire);
+        name.checked_sub(1).map(NodeRef::from_u64)
+    }
+
+    fn set_root(&self, node: NodeRef) {
+        self.root.store(node.to_u64() + 1, Memory::Release);
     }
 
     /// Whether a separator or an entry stands before the target.
@@ -191,71 +189,127 @@ impl Tree {
                 .is_le()
     }
 
-    /// The leaf in which the first entry that is not before the target is or would be. `None` in
-    /// an empty tree.
+    /// Children whose separators are not after the target.
     #[inline]
-    pub(super) fn find(&self, target: Target<'_>) -> Option<Found<'_>> {
-        let Root { height, mut node } = self.root()?;
+    fn children_up_to(&self, inner: &Leaf, order: Order, target: Target<'_>) -> usize {
+        inner.partition(order, head(target.key, inner.prefix()), |least| {
+            self.is_not_after(least, target)
+        })
+    }
+
+    /// Children whose separators stand before the target.
+    fn children_before(&self, inner: &Leaf, order: Order, target: Target<'_>) -> usize {
+        inner.partition(order, head(target.key, inner.prefix()), |least| {
+            self.is_before(least, target)
+        })
+    }
+
+    /// Entries of a leaf before the target.
+    #[inline]
+    fn entries_before(&self, leaf: &Leaf, order: Order, target: Target<'_>) -> usize {
+        leaf.partition(order, head(target.key, leaf.prefix()), |entry| {
+            self.is_before(entry, target)
+        })
+    }
+
+    /// Goes down to the leaf below the last child of so many as `count` says, and reads it and the
+    /// separator behind it. `None` in an empty tree.
+    #[inline]
+    fn read<R>(
+        &self,
+        count: impl Fn(&Leaf, Order) -> usize,
+        read: impl Fn(&Leaf, EntryRef) -> R,
+    ) -> Option<R> {
+        loop {
+            let root = self.root()?;
+            if let Some(found) = self.read_below(root, &count, &read) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// `None` when a node was replaced on the way and it is not sure where it leads.
+    #[inline]
+    fn read_below<R>(
+        &self,
+        mut node: NodeRef,
+        count: &impl Fn(&Leaf, Order) -> usize,
+        read: &impl Fn(&Leaf, EntryRef) -> R,
+    ) -> Option<R> {
         let mut high = EntryRef::NONE;
-        for _ in 0..height {
-            let inner = self.inners.get(node);
+        while node.is_inner {
+            let inner = self.inners.get(node.number);
             let order = inner.leaf.order();
-            let count =
-                inner
-                    .leaf
-                    .partition(order, head(target.key, inner.leaf.prefix()), |least| {
-                        self.is_not_after(least, target)
-                    });
+            let count = count(&inner.leaf, order);
             if count < order.len() {
                 high = inner.leaf.entry(order.slot(count));
             }
-            node = inner.child(order.slot(count.saturating_sub(1)));
+            let child = inner.child(order.slot(count.saturating_sub(1)));
+            // A child that is the left half of another was put there after the right half: whoever
+            // sees it sees the order in which that is.
+            if inner.leaf.order() != order || !inner.leaf.is_still(node.generation) {
+                return None;
+            }
+            node = child;
         }
-        Some(self.found(node, target, high))
+        let leaf = self.leaves.get(node.number);
+        let found = read(leaf, high);
+        leaf.is_still(node.generation).then_some(found)
     }
 
-    /// The leaf in which the last entry before the target is, or before the end of all. `None` in
-    /// an empty tree.
-    pub(super) fn find_before(&self, target: Option<Target<'_>>) -> Option<Found<'_>> {
-        let Root { height, mut node } = self.root()?;
-        for _ in 0..height {
-            let inner = self.inners.get(node);
-            let order = inner.leaf.order();
-            let count = target.map_or(order.len(), |target| {
-                inner
-                    .leaf
-                    .partition(order, head(target.key, inner.leaf.prefix()), |least| {
-                        self.is_before(least, target)
-                    })
-            });
-            node = inner.child(order.slot(count.saturating_sub(1)));
-        }
-        let Some(target) = target else {
-            let leaf = self.leaves.get(node);
-            let order = leaf.order();
-            return Some(Found {
-                leaf,
-                order,
-                position: order.len(),
-                high: EntryRef::NONE,
-            });
-        };
-        Some(self.found(node, target, EntryRef::NONE))
-    }
-
+    /// The first entry that is not before the target.
     #[inline]
-    fn found(&self, node: u32, target: Target<'_>, high: EntryRef) -> Found<'_> {
-        let leaf = self.leaves.get(node);
-        let order = leaf.order();
-        let position = leaf.partition(order, head(target.key, leaf.prefix()), |entry| {
-            self.is_before(entry, target)
-        });
-        Found {
-            leaf,
-            order,
-            position,
-            high,
-        }
+    pub(super) fn first(&self, target: Target<'_>) -> Option<EntryRef> {
+        let first = |leaf: &Leaf, high: EntryRef| {
+            let order = leaf.order();
+            let position = self.entries_before(leaf, order, target);
+            if position < order.len() {
+                return Some(leaf.entry(order.slot(position)));
+            }
+            high.some()
+        };
+        self.read(
+            |inner, order| self.children_up_to(inner, order, target),
+            first,
+        )
+        .flatten()
+    }
+
+    /// Entries of a leaf that are not before the target, the first there is among them or right
+    /// behind. `None` in an empty tree.
+    pub(super) fn from(&self, target: Target<'_>) -> Option<Part> {
+        let from = |leaf: &Leaf, high: EntryRef| {
+            let order = leaf.order();
+            let position = self.entries_before(leaf, order, target);
+            Part::of(leaf, order, position..order.len(), high)
+        };
+        self.read(
+            |inner, order| self.children_up_to(inner, order, target),
+            from,
+        )
+    }
+
+    /// Entries of a leaf before the target, or before the end of all, the last there is among
+    /// them. None if there are none in the tree.
+    pub(super) fn before(&self, target: Option<Target<'_>>) -> Option<Part> {
+        let Some(target) = target else {
+            return self.read(
+                |_, order| order.len(),
+                |leaf, high| {
+                    let order = leaf.order();
+                    Part::of(leaf, order, 0..order.len(), high)
+                },
+            );
+        };
+        let before = |leaf: &Leaf, high: EntryRef| {
+            let order = leaf.order();
+            let position = self.entries_before(leaf, order, target);
+            Part::of(leaf, order, 0..position, high)
+        };
+        self.read(
+            |inner, order| self.children_before(inner, order, target),
+            before,
+        )
     }
 
     /// Adds an entry; returns the one after it if that may be one of the same key. Only one thread
@@ -276,71 +330,66 @@ impl Tree {
                 entry,
             };
             let node = self.new_leaf(inserter, &[slot], (0, Fences::NONE));
-            self.root
-                .store(Root { height: 0, node }.to_u64(), Memory::Release);
+            self.set_root(node);
             return None;
         };
         let (node, fences) = self.descend(inserter, root, target);
-        let found = self.found(node, target, fences.high);
-        let head = head(key, found.leaf.prefix());
-        let next = found.next_like(head);
-        let Found {
-            leaf,
-            order,
-            position,
-            ..
-        } = found;
+        let leaf = self.leaves.get(node.number);
+        let order = leaf.order();
+        let position = self.entries_before(leaf, order, target);
+        let new = Slot {
+            head: head(key, leaf.prefix()),
+            entry,
+        };
+        // Most others are told apart without a look at the entry.
+        let next = if position < order.len() {
+            let slot = order.slot(position);
+            (leaf.head(slot) == new.head).then(|| leaf.entry(slot))
+        } else {
+            fences.high.some()
+        };
         if leaf.room() > 0 {
-            let slot = leaf.add(head, entry);
+            let slot = leaf.add(new.head, entry);
             leaf.publish(order.insert(position, slot));
-            return next;
-        }
-        let prefix = leaf.prefix();
-        let new = Slot { head, entry };
-        if position == order.len() {
+        } else if position == order.len() {
             // In ascending order leaves stay full.
             let right = Fences {
                 low: entry,
                 ..fences
             };
-            let right = self.new_leaf(inserter, &[new], (prefix, right));
-            self.replace(inserter, root, (None, Some((entry, right))));
-            return next;
+            let right = self.new_leaf(inserter, &[new], (leaf.prefix(), right));
+            self.replace(inserter, root, (None, (entry, right)));
+        } else {
+            let slot = |slot| Slot {
+                head: leaf.head(slot),
+                entry: leaf.entry(slot),
+            };
+            let mut all: Vec<Slot> = order.slots().map(slot).collect();
+            all.insert(position, new);
+            let (below, above) = all.split_at(all.len() / 2);
+            let (left, right) = fences.split(above[0].entry);
+            let left = self.new_leaf(inserter, below, (leaf.prefix(), left));
+            let right = self.new_leaf(inserter, above, (leaf.prefix(), right));
+            inserter.replaced.push(node);
+            self.replace(inserter, root, (Some(left), (above[0].entry, right)));
         }
-        let slot = |slot| Slot {
-            head: leaf.head(slot),
-            entry: leaf.entry(slot),
-        };
-        let mut all: Vec<Slot> = order.slots().map(slot).collect();
-        all.insert(position, new);
-        let (below, above) = all.split_at(all.len() / 2);
-        let middle = above[0].entry;
-        let left = Fences {
-            high: middle,
-            ..fences
-        };
-        let left = self.new_leaf(inserter, below, (prefix, left));
-        let right = Fences {
-            low: middle,
-            ..fences
-        };
-        let right = self.new_leaf(inserter, above, (prefix, right));
-        self.replace(inserter, root, (Some(left), Some((middle, right))));
         next
     }
 
     /// Goes down to the leaf for an entry and notes the way.
-    fn descend(&self, inserter: &mut Inserter, root: Root, target: Target<'_>) -> (u32, Fences) {
-        let mut node = root.node;
+    fn descend(
+        &self,
+        inserter: &mut Inserter,
+        root: NodeRef,
+        target: Target<'_>,
+    ) -> (NodeRef, Fences) {
+        let mut node = root;
         let mut fences = Fences::NONE;
         inserter.path.clear();
-        for _ in 0..root.height {
-            let inner = self.inners.get(node);
+        while node.is_inner {
+            let inner = self.inners.get(node.number);
             let order = inner.leaf.order();
-            let head = head(target.key, inner.leaf.prefix());
-            let count = inner
-                .leaf
-                .partition(order, head, |least| self.is_not_after(least, target));
+            let count = self.children_up_to(&inner.leaf, order, target);
             let position = count.saturating_sub(1);
             inserter.path.push(Step {
                 inner: node,
@@ -357,99 +406,63 @@ impl Tree {
         (node, fences)
     }
 
-    /// Puts new nodes in the place of the one at the end of the path: one for it, if it is not to
-    /// stay, and one that comes after it, with its least entry.
+    /// Adds a node behind the one at the end of the path, with its least entry, and puts another
+    /// in the place of that one, unless it is to stay.
     fn replace(
         &self,
         inserter: &mut Inserter,
-        root: Root,
-        (mut instead, mut after): (Option<u32>, Option<(EntryRef, u32)>),
+        root: NodeRef,
+        (mut instead, mut after): (Option<NodeRef>, (EntryRef, NodeRef)),
     ) {
-        while let Some(step) = inserter.path.pop() {
-            let inner = self.inners.get(step.inner);
+        loop {
+            let Some(step) = inserter.path.pop() else {
+                let first = (EntryRef::NONE, instead.unwrap_or(root));
+                let node = self.new_inner(inserter, &[first, after], Fences::NONE);
+                self.set_root(node);
+                break;
+            };
+            let inner = self.inners.get(step.inner.number);
             let order = inner.leaf.order();
-            let needed = usize::from(instead.is_some()) + usize::from(after.is_some());
-            if needed <= inner.leaf.room() {
-                self.change(inner, step, (instead, after));
-                return;
-            }
-            let is_last = step.position + 1 == order.len();
-            if instead.is_none() && is_last && order.len() == SLOTS {
-                // As with leaves, in ascending order.
-                if let Some((least, child)) = after {
-                    let fences = Fences {
-                        low: least,
-                        ..step.fences
-                    };
-                    let right = self.new_inner(inserter, &[(least, child)], fences);
-                    after = Some((least, right));
+            if inner.leaf.room() > 0 {
+                let head = self.head_of(after.0, inner.leaf.prefix());
+                let slot = inner.add(head, after);
+                inner.leaf.publish(order.insert(step.position + 1, slot));
+                if let Some(node) = instead {
+                    inner.set_child(order.slot(step.position), node);
                 }
+                break;
+            }
+            if instead.is_none() && step.position + 1 == order.len() {
+                // As with leaves, in ascending order.
+                let fences = Fences {
+                    low: after.0,
+                    ..step.fences
+                };
+                after.1 = self.new_inner(inserter, &[after], fences);
                 continue;
             }
             let child = |slot| (inner.leaf.entry(slot), inner.child(slot));
-            let mut all: Vec<(EntryRef, u32)> = order.slots().map(child).collect();
+            let mut all: Vec<(EntryRef, NodeRef)> = order.slots().map(child).collect();
             if let Some(node) = instead {
                 all[step.position].1 = node;
             }
-            all.splice(step.position + 1..step.position + 1, after);
-            (instead, after) = self.rewrite(inserter, &all, step.fences);
+            all.insert(step.position + 1, after);
+            let (below, above) = all.split_at(all.len() / 2);
+            let (left, right) = step.fences.split(above[0].0);
+            instead = Some(self.new_inner(inserter, below, left));
+            after = (above[0].0, self.new_inner(inserter, above, right));
+            inserter.replaced.push(step.inner);
         }
-        let node = match after {
-            None => instead.unwrap_or(root.node),
-            Some(after) => {
-                let first = (EntryRef::NONE, instead.unwrap_or(root.node));
-                self.new_inner(inserter, &[first, after], Fences::NONE)
+        // Only now nothing leads to them.
+        for node in inserter.replaced.drain(..) {
+            if node.generation < u32::MAX {
+                let numbers = match node.is_inner {
+                    true => &mut inserter.inners,
+                    false => &mut inserter.leaves,
+                };
+                numbers.free.push(node.number);
             }
-        };
-        let height = root.height + u32::from(after.is_some());
-        self.root
-            .store(Root { height, node }.to_u64(), Memory::Release);
-    }
-
-    /// Changes a node that has room.
-    fn change(
-        &self,
-        inner: &Inner,
-        step: Step,
-        (instead, after): (Option<u32>, Option<(EntryRef, u32)>),
-    ) {
-        let mut order = inner.leaf.order();
-        let head_of = |entry| self.head_of(entry, inner.leaf.prefix());
-        if let Some(node) = instead {
-            let least = inner.leaf.entry(order.slot(step.position));
-            let slot = inner.add(head_of(least), (least, node));
-            order = order.replace(step.position, slot);
         }
-        if let Some((least, node)) = after {
-            let slot = inner.add(head_of(least), (least, node));
-            order = order.insert(step.position + 1, slot);
-        }
-        inner.leaf.publish(order);
-    }
-
-    /// Writes children to one new node, or two.
-    fn rewrite(
-        &self,
-        inserter: &mut Inserter,
-        children: &[(EntryRef, u32)],
-        fences: Fences,
-    ) -> (Option<u32>, Option<(EntryRef, u32)>) {
-        if children.len() <= REWRITTEN_MAX {
-            return (Some(self.new_inner(inserter, children, fences)), None);
-        }
-        let (below, above) = children.split_at(children.len() / 2);
-        let middle = above[0].0;
-        let left = Fences {
-            high: middle,
-            ..fences
-        };
-        let left = self.new_inner(inserter, below, left);
-        let right = Fences {
-            low: middle,
-            ..fences
-        };
-        let right = self.new_inner(inserter, above, right);
-        (Some(left), Some((middle, right)))
     }
 
     /// A leaf with entries whose heads are those behind a prefix.
@@ -458,13 +471,15 @@ impl Tree {
         inserter: &mut Inserter,
         slots: &[Slot],
         (prefix, fences): (usize, Fences),
-    ) -> u32 {
-        let number = inserter.leaf_count;
-        inserter.leaf_count += 1;
+    ) -> NodeRef {
+        let (number, is_used) = inserter.leaves.next();
         let leaf = self.leaves.make(number);
+        if is_used {
+            leaf.recycle();
+        }
         let heads = slots.first().zip(slots.last());
         let differ = |(first, last): (&Slot, &Slot)| (first.head ^ last.head).leading_zeros();
-        if heads.map_or(u64::BITS, differ) < TOLD_APART {
+        if heads.map_or(u32::BITS, differ) < TOLD_APART {
             // To look at every key once more would be most of the work of a split.
             leaf.set_prefix(prefix);
             for slot in slots {
@@ -478,28 +493,38 @@ impl Tree {
             }
         }
         leaf.publish(Order::first(slots.len()));
-        number
+        NodeRef {
+            number,
+            is_inner: false,
+            generation: leaf.generation(),
+        }
     }
 
     fn new_inner(
         &self,
         inserter: &mut Inserter,
-        children: &[(EntryRef, u32)],
+        children: &[(EntryRef, NodeRef)],
         fences: Fences,
-    ) -> u32 {
-        let number = inserter.inner_count;
-        inserter.inner_count += 1;
+    ) -> NodeRef {
+        let (number, is_used) = inserter.inners.next();
         let inner = self.inners.make(number);
+        if is_used {
+            inner.leaf.recycle();
+        }
         let prefix = self.shared_prefix(fences);
         inner.leaf.set_prefix(prefix);
         for &(least, child) in children {
             inner.add(self.head_of(least, prefix), (least, child));
         }
         inner.leaf.publish(Order::first(children.len()));
-        number
+        NodeRef {
+            number,
+            is_inner: true,
+            generation: inner.leaf.generation(),
+        }
     }
 
-    fn head_of(&self, entry: EntryRef, prefix: usize) -> u64 {
+    fn head_of(&self, entry: EntryRef, prefix: usize) -> u32 {
         if entry == EntryRef::NONE {
             return 0;
         }

@@ -97,11 +97,10 @@ impl Walk {
         };
         // The leaf in which a key would be may end before it.
         while self.entries.is_empty()
-            && let Some(found) = tree.find(target)
+            && let Some(found) = tree.from(target)
         {
-            let (rest, after) = found.rest();
-            self.entries.extend(rest);
-            let Some(after) = after else {
+            self.entries.extend(found.entries());
+            let Some(after) = found.after else {
                 self.next = Position::End;
                 return;
             };
@@ -119,12 +118,12 @@ impl Walk {
             Position::At(entry) => Some(at(tree.entry(*entry))),
             Position::End => return,
         };
-        let Some(found) = tree.find_before(target) else {
+        let Some(found) = tree.before(target) else {
             return;
         };
-        for entry in found.before() {
-            self.entries.push(entry);
-            self.next = Position::At(entry);
+        self.entries.extend(found.entries().iter().rev());
+        if let Some(least) = found.entries().first() {
+            self.next = Position::At(*least);
         }
     }
 }
