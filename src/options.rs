@@ -167,7 +167,7 @@ impl Default for TreeShape {
             strategy: Strategy::default(),
             ratio: 10,
             level0_runs: 4,
-            base_bytes: 128 << 20,
+            base_bytes: 256 << 20,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Sources: Dayan and Idreos, "Dostoevsky: Better space-time trade-offs for LSM-tree based
 //! key-value stores via adaptive removal of superfluous merging" (2018), for tiering and lazy
 //! leveling; the level targets that follow the size of the last level are those of RocksDB's
-//! dynamic level sizes, which bound the space of obsolete entries by 1 / (ratio - 1).
+//! dynamic level sizes, which bound the space of obsolete entries by 1 / (ratio - 1), or by the
+//! base for each level above the last while that is more.
 //!
 //! Invariants that every plan keeps:
 //! 1. What is merged down is older than all that stays above it, and newer than all below.
@@ -116,7 +117,7 @@ pub(crate) fn debt_bytes(runs: &[RunFacts], shape: &TreeShape) -> u64 {
         }
         Strategy::Leveled => {
             let flushed: u64 = of_level(runs, 0).map(RunFacts::bytes).sum();
-            let waiting = of_level(runs, 0).count() > shape.level0_runs as usize;
+            let waiting = flushed_score(runs, shape) > 1.0;
             let targets = level_targets(runs, shape);
             let above = (1..).zip(&targets).map(|(level, target)| {
                 of_level(runs, level)
@@ -159,7 +160,8 @@ fn key_range<'a>(
 }
 
 /// Target bytes of levels 1, 2, ...: the last level is as large as it is, each level above is
-/// smaller by the ratio, and none but the last is below the base.
+/// smaller by the ratio, and none is below the base: what is merged into level 1 at a time would
+/// be more than the level, and would only be written once more on its way to the next.
 fn level_targets(runs: &[RunFacts], shape: &TreeShape) -> Vec<u64> {
     let levels = last_level(runs).max(1);
     let size = |level| of_level(runs, level).map(RunFacts::bytes).sum::<u64>();
@@ -172,7 +174,7 @@ fn level_targets(runs: &[RunFacts], shape: &TreeShape) -> Vec<u64> {
     let mut targets = vec![limit];
     let mut target = size(levels).max(shape.base_bytes);
     for _ in 1..levels {
-        target = (target / ratio).max(shape.base_bytes / ratio);
+        target = (target / ratio).max(shape.base_bytes);
         targets.push(target);
     }
     targets.reverse();
@@ -195,8 +197,7 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         return deepen(runs);
     }
     // The level that is most out of shape comes first; level 0 counts runs.
-    let level0 = of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs);
-    let mut worst = (level0, 0);
+    let mut worst = (flushed_score(runs, shape), 0);
     for (level, target) in (1..).zip(&targets) {
         let score = size(level) as f64 / (*target).max(1) as f64;
         if score > worst.0 && score > 1.0 {
@@ -217,6 +218,25 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         levels.find_map(|level| one_down(runs, level))
     })
     .or_else(|| sparse(runs))
+}
+
+/// How many times as many flushed runs may be there as the options say, while they are less than
+/// what they would be merged with: the larger they are together, the less is written anew for each.
+const PATIENCE: f64 = 2.0;
+
+/// How far level 0 is out of shape: its runs to those that may be there; 0 while they may wait.
+fn flushed_score(runs: &[RunFacts], shape: &TreeShape) -> f64 {
+    let score = of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs);
+    let flushed: Vec<&SegmentFacts> = of_level(runs, 0).flat_map(|run| &run.segments).collect();
+    let range = key_range(flushed.iter().copied());
+    let below = of_level(runs, 1).next().zip(range);
+    let overlapping = below.map_or(&[][..], |(run, range)| run.overlapping(range));
+    let bytes: u64 = flushed.iter().map(|segment| segment.bytes).sum();
+    let rewritten = overlapping.iter().map(|segment| segment.bytes).sum();
+    if score < PATIENCE && bytes < rewritten {
+        return 0.0;
+    }
+    score
 }
 
 /// All levels move down by one, and nothing is rewritten. Were the last level moved segment by

@@ -88,13 +88,18 @@ impl Builder {
     }
 
     /// Flushed runs that are merged down together when levels are leveled: 1 to 1000. Default 4.
+    /// They wait for more, up to twice as many, while they are less than what of level 1 would
+    /// have to be written anew with them.
     pub fn level0_runs(mut self, runs: u32) -> Builder {
         self.options.tree.level0_runs = runs;
         self
     }
 
-    /// Least size of the first level below the flushed runs, in bytes, from 64 KiB. Default
-    /// 128 MiB; best is about [`Builder::memtable_bytes`] times [`Builder::level0_runs`].
+    /// Least size of a level below the flushed runs before there is another below it, in bytes,
+    /// from 64 KiB. Default 256 MiB; best is about twice [`Builder::memtable_bytes`] times
+    /// [`Builder::level0_runs`]. A larger one means less rewriting, a smaller one less space for
+    /// what was overwritten: levels above the last hold up to this each, or the part of the last
+    /// that [`Builder::level_ratio`] says, whichever is more.
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.options.tree.base_bytes = bytes;
         self

@@ -192,7 +192,9 @@ impl Entries {
         let chunk = self.chunks.get(entry.chunk()).get();
         let chunk = chunk.expect("names are of entries that were added");
         let bytes = chunk.read_from(entry.start());
-        let (stamp, lengths) = bytes.split_first_chunk().unwrap_or((&[0; STAMP_BYTES], &[]));
+        let (stamp, lengths) = bytes
+            .split_first_chunk()
+            .unwrap_or((&[0; STAMP_BYTES], &[]));
         let stamp = u64::from_le_bytes(*stamp);
         let (key_bytes, first) = varint::decode(lengths).unwrap_or_default();
         let (value_bytes, second) = varint::decode(&lengths[first..]).unwrap_or_default();

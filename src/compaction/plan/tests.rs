@@ -81,6 +81,29 @@ fn leveled_takes_all_flushed_runs_down_with_what_they_overlap() {
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
 }
 
+/// The merge would write more of level 1 anew than comes to it.
+#[test]
+fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
+    let level1 = run(1, 9, &[segment(1, "a-m", 4), segment(2, "n-z", 4)]);
+    let flushed = |count| (0..count).map(|n| run(0, 30 - n, &[segment(30 - n, "b-y", 2)]));
+    let plan_with = |count| {
+        let runs: Vec<RunFacts> = flushed(count).chain([level1.clone()]).collect();
+        assert_eq!(debt_bytes(&runs, &shape(Strategy::Leveled)) > 0, count > 3);
+        plan(&runs, &shape(Strategy::Leveled))
+    };
+    assert_eq!([plan_with(2), plan_with(3)], [None, None]);
+    let expected = merge(&[30, 29, 28, 27, 1, 2], 1, Target::Join(9));
+    assert_eq!(plan_with(4), expected);
+    // As large as what overlaps them, they go down at once.
+    let runs = [
+        run(0, 12, &[segment(12, "b-e", 2)]),
+        run(0, 11, &[segment(11, "c-f", 2)]),
+        level1,
+    ];
+    let expected = merge(&[12, 11, 1], 1, Target::Join(9));
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
+}
+
 #[test]
 fn leveled_does_not_touch_what_is_busy() {
     let mut busy = segment(1, "a-c", 3);

@@ -40,7 +40,7 @@ fn opened(dir: &Path, settings: &Settings, filter: Filter) -> Result<Box<dyn Eng
     options.set_write_buffer_size(settings.memtable_bytes as usize);
     options.set_max_write_buffer_number(4);
     options.set_max_background_jobs(2);
-    options.set_max_bytes_for_level_base(128 << 20);
+    options.set_max_bytes_for_level_base(256 << 20);
     options.set_compression_type(match settings.compression {
         true => DBCompressionType::Lz4,
         false => DBCompressionType::None,

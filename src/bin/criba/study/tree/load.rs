@@ -16,7 +16,7 @@ use crate::study::args::StudyArgs;
 /// Operations in a batch of the load.
 const BATCH_ENTRIES: usize = 500;
 
-/// What a memtable charges for an entry beside its key and value.
+/// What a memtable charges for an entry beside its key and value, and some more.
 const ENTRY_BYTES: u64 = 144;
 
 /// Flushed runs that are merged down together when levels are leveled.
