@@ -21,6 +21,8 @@ mod key;
 
 mod loss;
 
+mod striped;
+
 // Approximate sets and static maps: hashes in, words out.
 pub mod filter;
 

@@ -9,9 +9,7 @@ use crate::version::Version;
 
 use super::estimate::counted;
 use super::shared::{Shared, View, lock};
-use super::stats::{
-    CacheStats, CompactionStats, LookupStats, MemtableStats, RunStats, StallStats, Stats,
-};
+use super::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
 
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
@@ -59,16 +57,7 @@ impl Shared {
             reads: self.counting.total(),
             written_bytes: self.counting.written_bytes(),
             syncs: self.counting.syncs(),
-            lookups: LookupStats {
-                lookups: load(&counters.lookups),
-                memtable_hits: load(&counters.memtable_hits),
-                segment_hits: load(&counters.segment_hits),
-                absent: load(&counters.absent),
-                hit_block_reads: load(&counters.hit_block_reads),
-                hit_block_bytes: load(&counters.hit_block_bytes),
-                absent_block_reads: load(&counters.absent_block_reads),
-                absent_block_bytes: load(&counters.absent_block_bytes),
-            },
+            lookups: counters.lookups.load(),
             block_cache: cache_stats(&self.caches.blocks),
             filter_cache: cache_stats(&self.caches.pages),
             compactions: CompactionStats {

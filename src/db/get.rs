@@ -10,7 +10,7 @@ use crate::segment::{Hit, Probe, Segment};
 use crate::slice::Slice;
 
 use super::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
-use super::shared::{Counters, Shared, View};
+use super::shared::{Shared, View};
 
 /// Is told of each step of a lookup. The empty one costs nothing.
 trait Observer {
@@ -51,35 +51,11 @@ impl Shared {
         observer: &mut O,
     ) -> Result<Option<Hit>> {
         let hash = hash_key(self.hash_seed, key);
-        Counters::add(&self.counters.lookups, 1);
         if let Some(hit) = lookup_memtables(view, (hash, key), sequence, observer) {
-            Counters::add(&self.counters.memtable_hits, 1);
+            self.counters.lookups.memtable_hit();
             return Ok(Some(hit));
         }
         self.lookup_runs(view, (hash, key), sequence, observer)
-    }
-
-    /// A lookup that came to the runs has ended, after reads of so many data blocks and bytes.
-    fn count_in_runs(&self, is_hit: bool, (blocks, bytes): (u64, u64)) {
-        let counters = &self.counters;
-        let (lookups, block_reads, block_bytes) = if is_hit {
-            (
-                &counters.segment_hits,
-                &counters.hit_block_reads,
-                &counters.hit_block_bytes,
-            )
-        } else {
-            (
-                &counters.absent,
-                &counters.absent_block_reads,
-                &counters.absent_block_bytes,
-            )
-        };
-        Counters::add(lookups, 1);
-        if blocks > 0 {
-            Counters::add(block_reads, blocks);
-            Counters::add(block_bytes, bytes);
-        }
     }
 
     fn lookup_runs<O: Observer>(
@@ -114,11 +90,11 @@ impl Shared {
             read.0 += probe.block_reads;
             read.1 += probe.block_bytes;
             if hit.is_some() {
-                self.count_in_runs(true, read);
+                self.counters.lookups.in_runs(true, read);
                 return Ok(hit);
             }
         }
-        self.count_in_runs(false, read);
+        self.counters.lookups.in_runs(false, read);
         Ok(None)
     }
 

@@ -12,6 +12,7 @@ mod filters;
 mod flush;
 mod gaps;
 mod get;
+mod lookups;
 mod open;
 mod parts;
 mod rebuild;

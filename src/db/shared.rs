@@ -22,6 +22,7 @@ use crate::version::Version;
 
 use super::compact::Compacting;
 use super::gaps::Gaps;
+use super::lookups::LookupCounters;
 use super::stats::{Event, EventKind, RecoveryReport};
 use super::threads::Threads;
 use super::write::Writing;
@@ -54,16 +55,7 @@ pub(crate) struct Sealed {
 /// Counters of what readers and writers met.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) lookups: AtomicU64,
-    pub(crate) memtable_hits: AtomicU64,
-    pub(crate) segment_hits: AtomicU64,
-    pub(crate) absent: AtomicU64,
-    /// Data blocks, and their bytes, that lookups read which a segment answered, and which found
-    /// nothing.
-    pub(crate) hit_block_reads: AtomicU64,
-    pub(crate) hit_block_bytes: AtomicU64,
-    pub(crate) absent_block_reads: AtomicU64,
-    pub(crate) absent_block_bytes: AtomicU64,
+    pub(crate) lookups: LookupCounters,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
     /// Bytes of batches, as they were given.

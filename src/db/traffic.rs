@@ -3,7 +3,6 @@
 //! kill, what was counted since the last edit is lost.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::format::manifest::Edit;
@@ -17,8 +16,8 @@ const LOOKUPS_LEAST: u64 = 1000;
 impl Shared {
     /// Lookups of this session that came to the runs.
     pub(crate) fn lookups_in_runs(&self) -> u64 {
-        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        load(&self.counters.segment_hits) + load(&self.counters.absent)
+        let lookups = self.counters.lookups.load();
+        lookups.segment_hits + lookups.absent
     }
 
     /// Adds what has been counted since the last edit: bytes written, and lookups in the segments

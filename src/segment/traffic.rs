@@ -3,18 +3,21 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::manifest::Traffic;
+use crate::striped::Striped;
 
 use super::reader::{Probe, Segment};
+
+/// What is counted of a lookup, in the order of [`Striped::sums`].
+const NEGATIVES: usize = 0;
+const TRUE_POSITIVES: usize = 1;
+const FALSE_POSITIVES: usize = 2;
+const BLOCK_READS: usize = 3;
+const BLOCK_BYTES: usize = 4;
 
 /// Counters of a segment. Relaxed: they are only ever added up.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    probes: AtomicU64,
-    negatives: AtomicU64,
-    true_positives: AtomicU64,
-    false_positives: AtomicU64,
-    block_reads: AtomicU64,
-    block_bytes: AtomicU64,
+    outcomes: Striped<5>,
     /// Lookups in the runs of the store in earlier sessions, while the segment was live.
     lookups_before: AtomicU64,
     /// Lookups of this session before the segment was live; `u64::MAX` while unknown.
@@ -24,12 +27,7 @@ pub(crate) struct Counters {
 impl Default for Counters {
     fn default() -> Counters {
         Counters {
-            probes: AtomicU64::new(0),
-            negatives: AtomicU64::new(0),
-            true_positives: AtomicU64::new(0),
-            false_positives: AtomicU64::new(0),
-            block_reads: AtomicU64::new(0),
-            block_bytes: AtomicU64::new(0),
+            outcomes: Striped::default(),
             lookups_before: AtomicU64::new(0),
             since: AtomicU64::new(u64::MAX),
         }
@@ -38,34 +36,42 @@ impl Default for Counters {
 
 impl Counters {
     /// A lookup has come to its end here.
+    #[inline]
     pub(super) fn count(&self, is_hit: bool, probe: &Probe) {
         let outcome = match (is_hit, probe.data_blocks) {
-            (true, _) => &self.true_positives,
-            (false, 0) => &self.negatives,
-            (false, _) => &self.false_positives,
+            (true, _) => TRUE_POSITIVES,
+            (false, 0) => NEGATIVES,
+            (false, _) => FALSE_POSITIVES,
         };
-        self.probes.fetch_add(1, Ordering::Relaxed);
-        outcome.fetch_add(1, Ordering::Relaxed);
+        let counters = self.outcomes.mine();
+        counters[outcome].fetch_add(1, Ordering::Relaxed);
         if probe.block_reads > 0 {
-            self.block_reads
-                .fetch_add(probe.block_reads, Ordering::Relaxed);
-            self.block_bytes
-                .fetch_add(probe.block_bytes, Ordering::Relaxed);
+            counters[BLOCK_READS].fetch_add(probe.block_reads, Ordering::Relaxed);
+            counters[BLOCK_BYTES].fetch_add(probe.block_bytes, Ordering::Relaxed);
         }
     }
 
     /// All that was counted; `now` is the number of lookups of this session so far.
     pub(super) fn load(&self, now: u64) -> Traffic {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let here = now.saturating_sub(load(&self.since));
+        let [
+            negatives,
+            true_positives,
+            false_positives,
+            block_reads,
+            block_bytes,
+        ] = self.outcomes.sums();
+        let here = now.saturating_sub(self.since.load(Ordering::Relaxed));
+        let before = self.lookups_before.load(Ordering::Relaxed);
         Traffic {
-            probes: load(&self.probes),
-            negatives: load(&self.negatives),
-            true_positives: load(&self.true_positives),
-            false_positives: load(&self.false_positives),
-            block_reads: load(&self.block_reads),
-            block_bytes: load(&self.block_bytes),
-            lookups: load(&self.lookups_before).saturating_add(here),
+            probes: negatives
+                .saturating_add(true_positives)
+                .saturating_add(false_positives),
+            negatives,
+            true_positives,
+            false_positives,
+            block_reads,
+            block_bytes,
+            lookups: before.saturating_add(here),
         }
     }
 }
@@ -76,18 +82,17 @@ impl Segment {
     pub(crate) fn count_from(&self, earlier: &Traffic, now: u64) {
         let Ok(body) = self.body() else { return };
         let counters = &body.counters;
-        for (counter, value) in [
-            (&counters.probes, earlier.probes),
-            (&counters.negatives, earlier.negatives),
-            (&counters.true_positives, earlier.true_positives),
-            (&counters.false_positives, earlier.false_positives),
-            (&counters.block_reads, earlier.block_reads),
-            (&counters.block_bytes, earlier.block_bytes),
-            (&counters.lookups_before, earlier.lookups),
-            (&counters.since, now),
-        ] {
-            counter.store(value, Ordering::Relaxed);
-        }
+        counters.outcomes.set([
+            earlier.negatives,
+            earlier.true_positives,
+            earlier.false_positives,
+            earlier.block_reads,
+            earlier.block_bytes,
+        ]);
+        counters
+            .lookups_before
+            .store(earlier.lookups, Ordering::Relaxed);
+        counters.since.store(now, Ordering::Relaxed);
     }
 
     /// What lookups met here in all sessions; `None` when the segment is damaged.

@@ -1,0 +1,60 @@
+//! What point lookups met, counted where the threads that look up do not disturb each other.
+
+use std::sync::atomic::Ordering;
+
+use crate::striped::Striped;
+
+use super::stats::LookupStats;
+
+const MEMTABLE_HITS: usize = 0;
+/// Lookups that a segment answered, the data blocks they read, and the bytes of these; then the
+/// same of lookups that found nothing.
+const SEGMENT_HITS: usize = 1;
+const ABSENT: usize = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct LookupCounters {
+    counters: Striped<7>,
+}
+
+impl LookupCounters {
+    /// A memtable has answered.
+    #[inline]
+    pub(super) fn memtable_hit(&self) {
+        self.counters.mine()[MEMTABLE_HITS].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A lookup that came to the runs has ended, after reads of so many data blocks and bytes.
+    #[inline]
+    pub(super) fn in_runs(&self, is_hit: bool, (blocks, bytes): (u64, u64)) {
+        let counters = self.counters.mine();
+        let first = if is_hit { SEGMENT_HITS } else { ABSENT };
+        counters[first].fetch_add(1, Ordering::Relaxed);
+        if blocks > 0 {
+            counters[first + 1].fetch_add(blocks, Ordering::Relaxed);
+            counters[first + 2].fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn load(&self) -> LookupStats {
+        let [
+            memtable_hits,
+            segment_hits,
+            hit_block_reads,
+            hit_block_bytes,
+            absent,
+            absent_block_reads,
+            absent_block_bytes,
+        ] = self.counters.sums();
+        LookupStats {
+            lookups: memtable_hits + segment_hits + absent,
+            memtable_hits,
+            segment_hits,
+            absent,
+            hit_block_reads,
+            hit_block_bytes,
+            absent_block_reads,
+            absent_block_bytes,
+        }
+    }
+}
