@@ -102,6 +102,8 @@ pub(super) struct Inserter {
     leaves: Numbers,
     inners: Numbers,
     path: Vec<Step>,
+    /// The last leaf and the entry at its end, while entries come in ascending order.
+    end: Option<(NodeRef, EntryRef)>,
     /// Nodes that are being replaced: to be recycled when that is done.
     replaced: Vec<NodeRef>,
 }
@@ -324,12 +326,20 @@ impl Tree {
         let entry = self
             .entries
             .add(&mut inserter.adder, (key, sequence), value);
+        if let Some((node, last)) = inserter.end.take()
+            && self.is_before(last, target)
+            && self.append(node, target, entry)
+        {
+            inserter.end = Some((node, entry));
+            return None;
+        }
         let Some(root) = self.root() else {
             let slot = Slot {
                 head: head(key, 0),
                 entry,
             };
             let node = self.new_leaf(inserter, &[slot], (0, Fences::NONE));
+            inserter.end = Some((node, entry));
             self.set_root(node);
             return None;
         };
@@ -348,9 +358,11 @@ impl Tree {
         } else {
             fences.high.some()
         };
+        let is_last = position == order.len() && fences.high == EntryRef::NONE;
         if leaf.room() > 0 {
             let slot = leaf.add(new.head, entry);
             leaf.publish(order.insert(position, slot));
+            inserter.end = is_last.then_some((node, entry));
         } else if position == order.len() {
             // In ascending order leaves stay full.
             let right = Fences {
@@ -358,6 +370,7 @@ impl Tree {
                 ..fences
             };
             let right = self.new_leaf(inserter, &[new], (leaf.prefix(), right));
+            inserter.end = is_last.then_some((right, entry));
             self.replace(inserter, root, (None, (entry, right)));
         } else {
             let slot = |slot| Slot {
@@ -374,6 +387,18 @@ impl Tree {
             self.replace(inserter, root, (Some(left), (above[0].entry, right)));
         }
         next
+    }
+
+    /// Adds an entry at the end of a leaf. `false` if there is no room.
+    fn append(&self, node: NodeRef, target: Target<'_>, entry: EntryRef) -> bool {
+        let leaf = self.leaves.get(node.number);
+        let order = leaf.order();
+        let has_room = leaf.room() > 0;
+        if has_room {
+            let slot = leaf.add(head(target.key, leaf.prefix()), entry);
+            leaf.publish(order.insert(order.len(), slot));
+        }
+        has_room
     }
 
     /// Goes down to the leaf for an entry and notes the way.

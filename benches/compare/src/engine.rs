@@ -83,6 +83,7 @@ const fn variant(name: &'static str, open: Open) -> Kind {
 /// All that this program was built with.
 pub const KINDS: &[Kind] = &[
     store("criba", crate::engines::criba::open),
+    store("criba-mmap", crate::engines::criba::open_mapped),
     variant("criba-bloom", crate::engines::criba::open_bloom),
     variant("criba-10", crate::engines::criba::open_ten_bits),
     #[cfg(feature = "fjall")]

@@ -32,7 +32,8 @@ const TICKS: [(f64, &str); 11] = [
 ];
 
 /// After Okabe and Ito, told apart by those who see colours differently too.
-const COLOURS: [(&str, &str); 9] = [
+const COLOURS: [(&str, &str); 10] = [
+    ("criba-mmap", "#666666"),
     ("criba-bloom", "#999999"),
     ("criba-10", "#333333"),
     ("fjall", "#e69f00"),

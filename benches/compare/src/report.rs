@@ -13,8 +13,9 @@ const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 
 /// Order of columns; also which stores a report knows.
-const ENGINES: [&str; 10] = [
+const ENGINES: [&str; 11] = [
     "criba",
+    "criba-mmap",
     "criba-bloom",
     "criba-10",
     "fjall",

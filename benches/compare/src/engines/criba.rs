@@ -1,7 +1,8 @@
 //! criba as it comes, but for what is held equal: cache, memtable (of which four may be full, as
 //! everywhere here), block size, compression (Zstandard 1). Each write is handed to the system
 //! (`Durability::Process`) or synced. The default filter is Bloomier with the slot, 16 bits for each
-//! key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits. Where
+//! key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits.
+//! `criba-mmap` reads its files through memory maps, as LMDB does, and caches no blocks. Where
 //! filters are starved, half of the budget is for filter pages, half for data; the index, a short
 //! key for each block, is in memory always.
 
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criba::{
-    BloomierBits, Builder, Compression, Db, Durability, FilterPolicy, FilterResidency, Slice,
+    BloomierBits, Builder, Compression, Db, Durability, FilterPolicy, FilterResidency, Io, Slice,
 };
 
 use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
@@ -20,6 +21,13 @@ struct Criba {
 
 pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     opened(dir, settings, FilterPolicy::default())
+}
+
+pub fn open_mapped(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let builder = builder(dir, settings).io(Io::Mmap);
+    Ok(Box::new(Criba {
+        db: builder.open()?,
+    }))
 }
 
 pub fn open_bloom(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
