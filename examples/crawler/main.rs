@@ -11,6 +11,7 @@
 )]
 
 mod address;
+mod addresses;
 mod archive;
 mod args;
 mod codec;
