@@ -132,7 +132,12 @@ struct Words<'a> {
     text: &'a [u8],
     /// A bit for each byte: whether it belongs to a word.
     in_word: &'a [u64],
-    at: usize,
+    /// The block that is looked at,
+    block: usize,
+    /// where in it words begin and end that were not taken yet,
+    edges: u64,
+    /// and whether its last byte is in a word.
+    last: u64,
 }
 
 impl<'a> Words<'a> {
@@ -143,30 +148,34 @@ impl<'a> Words<'a> {
         in_word.extend(text.chunks_exact_mut(BLOCK).map(lower_case));
         Words {
             text,
+            block: 0,
+            edges: in_word.first().map_or(0, |bits| bits ^ bits << 1),
+            last: in_word.first().map_or(0, |bits| bits >> (BLOCK - 1)),
             in_word,
-            at: 0,
         }
     }
 
-    /// The first place from `at` on that is in a word, or that is not (`flip` all ones).
-    fn edge(&self, at: usize, flip: u64) -> Option<usize> {
-        let mut nth = at / BLOCK;
-        let mut bits = (self.in_word.get(nth)? ^ flip) & u64::MAX << (at % BLOCK);
-        while bits == 0 {
-            nth += 1;
-            bits = self.in_word.get(nth)? ^ flip;
+    /// The next place where a word begins or ends.
+    #[inline]
+    fn edge(&mut self) -> Option<usize> {
+        while self.edges == 0 {
+            self.block += 1;
+            let bits = *self.in_word.get(self.block)?;
+            self.edges = bits ^ (bits << 1 | self.last);
+            self.last = bits >> (BLOCK - 1);
         }
-        Some(nth * BLOCK + bits.trailing_zeros() as usize)
+        let edge = self.block * BLOCK + self.edges.trailing_zeros() as usize;
+        self.edges &= self.edges - 1;
+        Some(edge)
     }
 }
 
 impl Iterator for Words<'_> {
     type Item = u64;
 
+    #[inline]
     fn next(&mut self) -> Option<u64> {
-        let start = self.edge(self.at, 0)?;
-        let end = self.edge(start, u64::MAX)?;
-        self.at = end;
+        let (start, end) = (self.edge()?, self.edge()?);
         let mut hash = (end - start) as u64;
         for at in (start..end).step_by(8) {
             let eight = self.text[at..].first_chunk().copied().unwrap_or_default();
