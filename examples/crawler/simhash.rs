@@ -32,9 +32,8 @@ pub(crate) struct Simhash {
     /// Room for [`Words`].
     in_word: Vec<u64>,
     counts: Counts,
-    /// The last two words, the older one first, as far as there were any.
-    last: [u64; 2],
-    words: u64,
+    /// Between two readings the last two words, the older one first, as far as there were any.
+    words: Vec<u64>,
 }
 
 /// Text is read when there is so much of it: what is in the nearest cache is read fastest.
@@ -77,15 +76,12 @@ impl Simhash {
     }
 
     fn read_all(&mut self) {
-        let [mut older, mut old] = self.last;
-        for word in Words::new(&mut self.text, &mut self.in_word) {
-            if self.words >= 2 {
-                self.counts.add(shingle(older, old, word));
-            }
-            [older, old] = [old, word];
-            self.words += 1;
+        self.words
+            .extend(Words::new(&mut self.text, &mut self.in_word));
+        for three in self.words.windows(3) {
+            self.counts.add(shingle(three[0], three[1], three[2]));
         }
-        self.last = [older, old];
+        self.words.drain(..self.words.len().saturating_sub(2));
         self.text.clear();
     }
 
@@ -96,16 +92,18 @@ impl Simhash {
         for room in [&mut self.text, &mut self.open] {
             room.shrink_to(4 * TOGETHER_BYTES);
         }
-        self.in_word.shrink_to(TOGETHER_BYTES);
-        let [older, old] = std::mem::take(&mut self.last);
+        for room in [&mut self.in_word, &mut self.words] {
+            room.shrink_to(TOGETHER_BYTES);
+        }
         let mut counts = std::mem::take(&mut self.counts);
-        match std::mem::take(&mut self.words) {
-            0 => return 0,
+        match (counts.total, &self.words[..]) {
+            (0, []) => return 0,
             // What is missing is zero, and stands behind.
-            1 => counts.add(shingle(old, 0, 0)),
-            2 => counts.add(shingle(older, old, 0)),
+            (0, &[one]) => counts.add(shingle(one, 0, 0)),
+            (0, &[one, other, ..]) => counts.add(shingle(one, other, 0)),
             _ => {}
         }
+        self.words.clear();
         counts.majority()
     }
 }
