@@ -4,15 +4,16 @@
 //! and theirs taken. So the store stands between two pages at every moment, and a crawl that was killed
 //! goes on as if it had stopped there.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use criba::{Batch, Db};
 use url::Url;
 
+use crate::addresses::Addresses;
 use crate::failure::Failure;
-use crate::frontier::{Frontier, Job, Next, Pace, Work};
+use crate::frontier::{Fresh, Frontier, Job, Next, Pace, Work};
 use crate::http::Connection;
 use crate::keys::{self, Place};
 use crate::outcome::{Links, Outcome};
@@ -67,7 +68,7 @@ pub(crate) struct Core {
     left_out: BTreeMap<&'static str, u64>,
     counts: Summary,
     /// In the batch under way: to be told to the frontier when it is committed.
-    fresh: Vec<(Place, Entry)>,
+    fresh: Vec<Fresh>,
     /// Attempts to get robots.txt, of origins where it failed.
     robots_attempts: BTreeMap<Arc<str>, u32>,
 }
@@ -98,7 +99,8 @@ impl Core {
             kind: Kind::Page,
         };
         let mut batch = core.db.batch();
-        core.enter_all(&mut batch, &core.bounds.seeds.clone(), found)?;
+        let seeds = core.bounds.seeds.iter().collect();
+        core.enter_all(&mut batch, &seeds, found)?;
         core.commit(batch)?;
         Ok(core)
     }
@@ -190,7 +192,7 @@ impl Core {
             .sitemaps()
             .iter()
             .filter_map(|text| Url::parse(text).ok());
-        let urls: Vec<Url> = urls
+        let urls: Addresses = urls
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .collect();
         let mut batch = self.db.batch();
@@ -227,7 +229,13 @@ impl Core {
         }
         self.commit(batch)?;
         if let Some((place, entry, at, pauses)) = retry {
-            self.frontier.entered(&job.origin, place, entry, at);
+            let origin_len = job.origin.len();
+            let fresh = Fresh {
+                place,
+                entry,
+                origin_len,
+            };
+            self.frontier.entered(fresh, at);
             if pauses {
                 self.frontier.pause(&job.origin, at);
             }
@@ -245,10 +253,8 @@ impl Core {
         batch.put(keys::TOTALS, self.totals.encode());
         batch.commit()?;
         let now = Instant::now();
-        for (place, entry) in self.fresh.drain(..) {
-            let url = Url::parse(&entry.url);
-            let url = url.map_err(|error| Failure::Damaged(format!("a URL: {error}")))?;
-            self.frontier.entered(keys::origin(&url), place, entry, now);
+        for fresh in self.fresh.drain(..) {
+            self.frontier.entered(fresh, now);
         }
         Ok(())
     }
@@ -382,15 +388,11 @@ impl Core {
     fn enter_all(
         &mut self,
         batch: &mut Batch,
-        urls: &[Url],
+        urls: &Addresses,
         found: Found,
     ) -> Result<Vec<u64>, Failure> {
-        let mut on_page = HashSet::with_capacity(urls.len());
         let mut ids = Vec::with_capacity(urls.len());
-        for url in urls {
-            if !on_page.insert(url.as_str()) {
-                continue;
-            }
+        for url in urls.iter() {
             if let Some(id) = self.enter(batch, url, found)? {
                 self.counts.links += 1;
                 ids.push(id);
@@ -402,21 +404,22 @@ impl Core {
     fn enter(
         &mut self,
         batch: &mut Batch,
-        url: &Url,
+        address: &str,
         found: Found,
     ) -> Result<Option<u64>, Failure> {
-        if let Some(id) = self.seen.find_recent(url.as_str()) {
+        if let Some(id) = self.seen.find_recent(address) {
             return Ok(Some(id));
         }
-        if let Some(reason) = self.unwanted(url, found) {
+        let url = parsed(address)?;
+        if let Some(reason) = self.unwanted(&url, found) {
             *self.left_out.entry(reason).or_default() += 1;
             return Ok(None);
         }
-        if let Some(id) = self.seen.find(url.as_str())? {
+        if let Some(id) = self.seen.find(address)? {
             return Ok(Some(id));
         }
         let id = self.totals.urls;
-        self.seen.insert(url.as_str(), id, batch)?;
+        self.seen.insert(address, id, batch)?;
         self.totals.urls += 1;
         self.totals.waiting += 1;
         self.totals.latest = self.now();
@@ -425,15 +428,20 @@ impl Core {
             id,
         };
         let entry = Entry {
-            url: url.as_str().to_owned(),
+            url: address.to_owned(),
             depth: found.depth,
             hops: found.hops,
             attempts: 0,
             kind: found.kind,
             again: false,
         };
-        batch.put(keys::waiting(keys::origin(url), place), entry.encode());
-        self.fresh.push((place, entry));
+        let origin = keys::origin(&url);
+        batch.put(keys::waiting(origin, place), entry.encode());
+        self.fresh.push(Fresh {
+            place,
+            entry,
+            origin_len: origin.len(),
+        });
         Ok(Some(id))
     }
 
@@ -499,6 +507,11 @@ impl Core {
             ..self.counts.clone()
         }
     }
+}
+
+/// A normalised address, taken apart.
+fn parsed(address: &str) -> Result<Url, Failure> {
+    Url::parse(address).map_err(|error| Failure::Damaged(format!("a URL: {error}")))
 }
 
 /// Milliseconds since 1970 by the clock of the system.

@@ -12,16 +12,16 @@ use crate::archive::Archive;
 use crate::core::Core;
 use crate::failure::Failure;
 use crate::frontier::{Job, Next, Work};
-use crate::http::{self, Ask, Conditional, Head, Limits, Tls};
+use crate::http::{Ask, Body, Client, Conditional, Head};
 use crate::outcome::{Outcome, Reading};
+use crate::page;
 use crate::rules;
 use crate::summary::{Point, Series, Summary};
 
 /// How pages are fetched and read.
 pub(crate) struct Fetching {
-    pub(crate) tls: Tls,
+    pub(crate) client: Client,
     pub(crate) ask: Ask,
-    pub(crate) limits: Limits,
     pub(crate) reading: Reading,
     /// Requests under way at the same time, at all hosts together.
     pub(crate) workers: usize,
@@ -139,6 +139,8 @@ impl Crawl {
         let mut fetcher = Fetcher {
             crawl: self,
             request: Vec::new(),
+            body: Body::default(),
+            room: page::Room::default(),
         };
         let mut state = self.lock();
         let result = loop {
@@ -194,18 +196,20 @@ impl Crawl {
 struct Fetcher<'a> {
     crawl: &'a Crawl,
     request: Vec<u8>,
+    /// Room for bodies.
+    body: Body,
+    /// Room to read pages.
+    room: page::Room,
 }
 
 impl<'a> Fetcher<'a> {
     /// Does the work, commits the result, and leaves the lock to whoever takes the next.
     fn finish(&mut self, work: Work) -> Result<MutexGuard<'a, State>, Failure> {
         let crawl = self.crawl;
-        let Fetching {
-            tls, ask, limits, ..
-        } = &crawl.fetching;
+        let Fetching { client, ask, .. } = &crawl.fetching;
         let state = match work {
             Work::Robots { origin, mut kept } => {
-                let answer = rules::fetch(tls, ask, *limits, &origin, &mut kept);
+                let answer = rules::fetch(client, ask, &origin, &mut kept);
                 let mut state = crawl.lock();
                 state.core.finish_robots(&origin, answer, kept)?;
                 state
@@ -231,9 +235,8 @@ impl<'a> Fetcher<'a> {
             return Ok((Outcome::Disallowed, 0));
         }
         let Fetching {
-            tls,
+            client,
             ask,
-            limits,
             reading,
             ..
         } = &self.crawl.fetching;
@@ -244,7 +247,8 @@ impl<'a> Fetcher<'a> {
             conditional.last_modified = Head::find(&head, "last-modified");
         }
         ask.write(&job.url, &conditional, &mut self.request);
-        let answer = http::exchange(tls, &job.url, &self.request, *limits, &mut job.kept);
+        let body = std::mem::take(&mut self.body);
+        let answer = client.exchange(&job.url, &self.request, body, &mut job.kept);
         let mut bytes = 0;
         if let Ok(response) = &answer {
             bytes = response.wire.len() as u64;
@@ -252,7 +256,10 @@ impl<'a> Fetcher<'a> {
                 archive.add(&job.url, &self.request, response)?;
             }
         }
-        let outcome = reading.outcome(job, &answer, crate::core::now_ms());
+        let outcome = reading.outcome(job, &answer, crate::core::now_ms(), &mut self.room);
+        if let Ok(response) = answer {
+            self.body = response.into_room();
+        }
         Ok((outcome, bytes))
     }
 }

@@ -68,6 +68,14 @@ struct Origin {
     kept: Vec<Connection>,
 }
 
+/// An entry that has come into the frontier.
+pub(crate) struct Fresh {
+    pub(crate) place: Place,
+    pub(crate) entry: Entry,
+    /// Its URL begins with `scheme://host:port`, in so many bytes.
+    pub(crate) origin_len: usize,
+}
+
 /// Work for one who fetches.
 #[derive(Debug)]
 pub(crate) enum Work {
@@ -213,7 +221,9 @@ impl Frontier {
     }
 
     /// Takes note of an entry that a committed batch has put into the store.
-    pub(crate) fn entered(&mut self, name: &str, place: Place, entry: Entry, due: Instant) {
+    pub(crate) fn entered(&mut self, fresh: Fresh, due: Instant) {
+        let (place, entry) = (fresh.place, fresh.entry);
+        let name = &entry.url[..fresh.origin_len];
         if let Some(levels) = &mut self.levels {
             *levels.entry(entry.depth).or_default() += 1;
         }

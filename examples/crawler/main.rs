@@ -11,6 +11,7 @@
 )]
 
 mod address;
+mod addresses;
 mod archive;
 mod args;
 mod codec;
@@ -23,6 +24,8 @@ mod frontier;
 mod http;
 mod keys;
 mod list;
+#[path = "../shared/memory.rs"]
+mod memory;
 mod near;
 mod numbers;
 mod outcome;
@@ -59,6 +62,7 @@ use crate::setup::Plan;
 use crate::summary::{Series, Summary};
 
 fn main() -> ExitCode {
+    memory::give_back();
     match run(Args::parse()) {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use url::Url;
-
 use crate::address::Normal;
+use crate::addresses::Addresses;
 use crate::frontier::Job;
 use crate::http::{Response, Trouble};
-use crate::page::{self, Link, LinkKind};
+use crate::page::{self, Link, LinkKind, Said};
 use crate::record::{Kind, Record, State};
 use crate::sitemap;
 
@@ -35,11 +34,11 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Links of one page.
+/// Links of one page, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    pub(crate) pages: Vec<Url>,
-    pub(crate) sitemaps: Vec<Url>,
+    pub(crate) pages: Addresses,
+    pub(crate) sitemaps: Addresses,
     /// Left out because someone said `nofollow`.
     pub(crate) nofollow: u64,
 }
@@ -59,6 +58,7 @@ impl Reading {
         job: &Job,
         answer: &Result<Response, Trouble>,
         now: u64,
+        room: &mut page::Room,
     ) -> Outcome {
         let response = match answer {
             Ok(response) => response,
@@ -73,7 +73,7 @@ impl Reading {
         let status = response.head.status;
         match status {
             200..=299 if job.entry.kind == Kind::Sitemap => self.sitemap(job, response, now),
-            200..=299 => self.page(job, response, now),
+            200..=299 => self.page(job, response, now, room),
             304 if job.entry.again => Outcome::Unchanged,
             301 | 302 | 303 | 307 | 308 => self.redirect(job, response, now),
             429 | 500..=599 => Outcome::Trouble {
@@ -96,7 +96,7 @@ impl Reading {
         } else {
             State::Refused
         };
-        let found = Vec::from_iter(target);
+        let found = target.iter().collect();
         let links = match job.entry.kind {
             Kind::Page => Links {
                 pages: found,
@@ -120,7 +120,7 @@ impl Reading {
             hrefs
                 .iter()
                 .filter_map(|href| self.normal.join(&job.url, href))
-                .collect()
+                .collect::<Addresses>()
         };
         let links = Links {
             pages: join(map.pages),
@@ -133,30 +133,33 @@ impl Reading {
         }
     }
 
-    fn page(&self, job: &Job, response: &Response, now: u64) -> Outcome {
+    fn page(&self, job: &Job, response: &Response, now: u64, room: &mut page::Room) -> Outcome {
         let mut record = record(State::Fetched, job, response, now);
         let content_type = response.head.content_type.as_deref();
         let mut links = Links::default();
         if is_html(content_type) {
-            let robots_tag = response.head.robots_tag.as_deref();
-            let page = page::read(
-                response.body(),
+            let said = Said {
                 content_type,
-                &job.url,
-                robots_tag,
-                &self.normal,
-            );
+                robots_tag: response.head.robots_tag.as_deref(),
+            };
+            let page = page::read(response.body(), said, &job.url, self.normal, room);
             record.simhash = page.simhash;
             record.noindex = page.noindex;
             record.not_canonical = page.canonical.is_some_and(|url| url != job.url);
             record.title = shortened(page.title);
             let follow = |link: &Link| self.follow_all || !(page.nofollow || link.nofollow);
-            for link in page.links {
-                // Where a page itself leads is no recommendation that it could take back.
-                if follow(&link) || matches!(link.kind, LinkKind::Canonical | LinkKind::Refresh) {
-                    links.pages.push(link.url);
-                } else {
-                    links.nofollow += 1;
+            // Where a page itself leads is no recommendation that it could take back.
+            let follow = |link: &Link| {
+                follow(link) || matches!(link.kind, LinkKind::Canonical | LinkKind::Refresh)
+            };
+            if page.links.iter().all(follow) {
+                links.pages = page.addresses;
+            } else {
+                for (address, link) in page.addresses.iter().zip(&page.links) {
+                    match follow(link) {
+                        true => links.pages.push(address),
+                        false => links.nofollow += 1,
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::codec::{Reader, put_number};
 use crate::failure::Failure;
-use crate::http::{Ask, Conditional, Connection, Limits, Response, Tls, exchange};
+use crate::http::{Ask, Body, Client, Conditional, Connection, Response};
 use crate::keys;
 use crate::robots::Robots;
 
@@ -77,16 +77,12 @@ impl RobotsFile {
 
 /// Asks for it. Redirects are followed, to other hosts too.
 pub(crate) fn fetch(
-    tls: &Tls,
+    client: &Client,
     ask: &Ask,
-    limits: Limits,
     origin: &Arc<str>,
     kept: &mut Option<Connection>,
 ) -> Answer {
-    let limits = Limits {
-        body_bytes: BODY_BYTES_MAX,
-        ..limits
-    };
+    let client = client.with_bodies_of(BODY_BYTES_MAX);
     let Ok(mut url) = Url::parse(&format!("{origin}/robots.txt")) else {
         return Answer::Unreachable("its address is not a URL".into());
     };
@@ -97,7 +93,7 @@ pub(crate) fn fetch(
         ask.write(&url, &Conditional::default(), &mut request);
         let here = keys::origin(&url) == &**origin;
         let connection = if here { &mut *kept } else { &mut elsewhere };
-        let response = match exchange(tls, &url, &request, limits, connection) {
+        let response = match client.exchange(&url, &request, Body::default(), connection) {
             Ok(response) => response,
             Err(trouble) => return Answer::Unreachable(trouble.to_string()),
         };

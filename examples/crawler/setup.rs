@@ -12,7 +12,7 @@ use crate::core::{Bounds, Core, now_ms};
 use crate::crawl::{Crawl, Fetching};
 use crate::failure::Failure;
 use crate::frontier::Pace;
-use crate::http::{Ask, Limits, Tls};
+use crate::http::{Ask, Client, Limits, Tls};
 use crate::near;
 use crate::outcome::Reading;
 use crate::progress::Progress;
@@ -82,17 +82,17 @@ impl Plan {
             let what = "--agent takes printable ASCII, like `name/1.0 (+https://example.org/bot)`";
             return Err(Failure::Usage(what.into()));
         }
+        let limits = Limits {
+            silence,
+            whole: 6 * silence,
+            body_bytes: args.max_bytes,
+        };
         Ok(Fetching {
-            tls,
+            client: Client::new(tls, limits),
             // Archives keep bodies as they came; uncompressed ones can be read by everyone.
             ask: Ask {
                 agent: args.agent.clone(),
                 gzip: args.warc.is_none(),
-            },
-            limits: Limits {
-                silence,
-                whole: 6 * silence,
-                body_bytes: args.max_bytes,
             },
             reading: Reading {
                 normal,

@@ -3,7 +3,7 @@
 //! Charikar's simhash (2002): every shingle of three words is hashed, and each bit of the fingerprint is
 //! what the majority of the hashes says. Two texts that share most shingles differ in few bits.
 //!
-//! The text is collected and then read as a whole, in steps that handle many bytes at a time: which bytes
+//! The text is collected and then read some kilobytes at a time, in steps that handle many bytes: which bytes
 //! belong to words, as one bit each; the words, eight bytes at a time; the 64 majorities side by side in
 //! bit planes, where plane `k` holds bit `k` of all 64 counts, sixteen hashes at a time.
 
@@ -21,48 +21,89 @@ const PRIMES: [u64; 3] = [
 ];
 
 /// Takes a text in pieces.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Simhash {
+    /// What was not read yet: it ends within a word, perhaps.
     text: Vec<u8>,
+    /// The text is looked at when there is so much of it, in bytes.
+    enough: usize,
+    /// Room for the word that is moved to the front.
+    open: Vec<u8>,
+    /// Room for [`Words`].
+    in_word: Vec<u64>,
+    counts: Counts,
+    /// Between two readings the last two words, the older one first, as far as there were any.
+    words: Vec<u64>,
 }
 
-impl Simhash {
-    /// For a text of so many bytes at most: room for it is made once.
-    pub(crate) fn for_text(len: usize) -> Simhash {
-        Simhash {
-            text: Vec::with_capacity(len + 2 * BLOCK),
-        }
-    }
+/// Text is read when there is so much of it: what is in the nearest cache is read fastest.
+const TOGETHER_BYTES: usize = 8 << 10;
 
+impl Simhash {
     /// Adds a piece of text. A word may go on in the next piece. Case does not count, nor does what
     /// stands between words.
     ///
     /// A call of its own, so that the loop of the tokenizer that calls it stays small.
     #[inline(never)]
     pub(crate) fn text(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(text);
+        for piece in text.chunks(TOGETHER_BYTES) {
+            self.text.extend_from_slice(piece);
+            if self.text.len() >= TOGETHER_BYTES.max(self.enough) {
+                self.read_words();
+            }
+        }
     }
 
     /// Ends the word that the last piece may have left open.
     pub(crate) fn boundary(&mut self) {
-        self.text.push(b' ');
+        if self.text.last().is_some_and(|&byte| byte != b' ') {
+            self.text.push(b' ');
+        }
     }
 
-    /// The fingerprint; zero if there was no word.
-    pub(crate) fn finish(mut self) -> u64 {
-        let mut words = Words::new(&mut self.text);
-        let mut counts = Counts::default();
-        let (Some(first), second) = (words.next(), words.next()) else {
-            return 0;
-        };
-        let [mut older, mut old] = [first, second.unwrap_or_default()];
-        for word in words {
-            counts.add(shingle(older, old, word));
-            [older, old] = [old, word];
+    /// Reads all words but the last, which may go on.
+    fn read_words(&mut self) {
+        let end = self.text.iter().rposition(|&byte| !is_in_word(byte));
+        let end = end.map_or(0, |end| end + 1);
+        if end > 0 {
+            self.open.extend_from_slice(&self.text[end..]);
+            self.text.truncate(end);
+            self.read_all();
+            std::mem::swap(&mut self.text, &mut self.open);
         }
-        if counts.total == 0 {
-            counts.add(shingle(older, old, 0));
+        // A very long word is looked through again when it is twice as long.
+        self.enough = 2 * self.text.len();
+    }
+
+    fn read_all(&mut self) {
+        self.words
+            .extend(Words::new(&mut self.text, &mut self.in_word));
+        for three in self.words.windows(3) {
+            self.counts.add(shingle(three[0], three[1], three[2]));
         }
+        self.words.drain(..self.words.len().saturating_sub(2));
+        self.text.clear();
+    }
+
+    /// The fingerprint, zero if there was no word; the next text may begin.
+    pub(crate) fn finish(&mut self) -> u64 {
+        self.read_all();
+        self.enough = 0;
+        for room in [&mut self.text, &mut self.open] {
+            room.shrink_to(4 * TOGETHER_BYTES);
+        }
+        for room in [&mut self.in_word, &mut self.words] {
+            room.shrink_to(TOGETHER_BYTES);
+        }
+        let mut counts = std::mem::take(&mut self.counts);
+        match (counts.total, &self.words[..]) {
+            (0, []) => return 0,
+            // What is missing is zero, and stands behind.
+            (0, &[one]) => counts.add(shingle(one, 0, 0)),
+            (0, &[one, other, ..]) => counts.add(shingle(one, other, 0)),
+            _ => {}
+        }
+        self.words.clear();
         counts.majority()
     }
 }
@@ -88,41 +129,51 @@ struct Words<'a> {
     /// In lower case, with at least eight bytes behind the last word.
     text: &'a [u8],
     /// A bit for each byte: whether it belongs to a word.
-    in_word: Vec<u64>,
-    at: usize,
+    in_word: &'a [u64],
+    /// The block that is looked at,
+    block: usize,
+    /// where in it words begin and end that were not taken yet,
+    edges: u64,
+    /// and whether its last byte is in a word.
+    last: u64,
 }
 
 impl<'a> Words<'a> {
-    fn new(text: &'a mut Vec<u8>) -> Words<'a> {
+    fn new(text: &'a mut Vec<u8>, in_word: &'a mut Vec<u64>) -> Words<'a> {
         // One block more, without words: searches end there.
         text.resize(text.len().next_multiple_of(BLOCK) + BLOCK, 0);
-        let in_word = text.chunks_exact_mut(BLOCK).map(lower_case).collect();
+        in_word.clear();
+        in_word.extend(text.chunks_exact_mut(BLOCK).map(lower_case));
         Words {
             text,
+            block: 0,
+            edges: in_word.first().map_or(0, |bits| bits ^ bits << 1),
+            last: in_word.first().map_or(0, |bits| bits >> (BLOCK - 1)),
             in_word,
-            at: 0,
         }
     }
 
-    /// The first place from `at` on that is in a word, or that is not (`flip` all ones).
-    fn edge(&self, at: usize, flip: u64) -> Option<usize> {
-        let mut nth = at / BLOCK;
-        let mut bits = (self.in_word.get(nth)? ^ flip) & u64::MAX << (at % BLOCK);
-        while bits == 0 {
-            nth += 1;
-            bits = self.in_word.get(nth)? ^ flip;
+    /// The next place where a word begins or ends.
+    #[inline]
+    fn edge(&mut self) -> Option<usize> {
+        while self.edges == 0 {
+            self.block += 1;
+            let bits = *self.in_word.get(self.block)?;
+            self.edges = bits ^ (bits << 1 | self.last);
+            self.last = bits >> (BLOCK - 1);
         }
-        Some(nth * BLOCK + bits.trailing_zeros() as usize)
+        let edge = self.block * BLOCK + self.edges.trailing_zeros() as usize;
+        self.edges &= self.edges - 1;
+        Some(edge)
     }
 }
 
 impl Iterator for Words<'_> {
     type Item = u64;
 
+    #[inline]
     fn next(&mut self) -> Option<u64> {
-        let start = self.edge(self.at, 0)?;
-        let end = self.edge(start, u64::MAX)?;
-        self.at = end;
+        let (start, end) = (self.edge()?, self.edge()?);
         let mut hash = (end - start) as u64;
         for at in (start..end).step_by(8) {
             let eight = self.text[at..].first_chunk().copied().unwrap_or_default();
@@ -132,6 +183,11 @@ impl Iterator for Words<'_> {
         }
         Some(hash)
     }
+}
+
+/// As [`lower_case`] has it.
+fn is_in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
 /// Letters become lower case, and what is no letter, digit or beyond ASCII zero. Returns a bit for each
@@ -254,9 +310,39 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_are_read_in_parts_that_do_not_matter() {
+        let mut words = text(7, 9000);
+        words[4000] = "long".repeat(10_000);
+        let (whole, all) = (words.join(" "), words.join("-<!"));
+        // As it was defined before parts were: all words of one text.
+        let hashes: Vec<u64> =
+            Words::new(&mut whole.clone().into_bytes(), &mut Vec::new()).collect();
+        let mut counts = Counts::default();
+        for three in hashes.windows(3) {
+            counts.add(shingle(three[0], three[1], three[2]));
+        }
+        let expected = counts.majority();
+        let mut simhash = Simhash::default();
+        for step in [1, 2, 63, 4096, 8191, 8192, 8193, 100_000] {
+            for text in [&whole, &all] {
+                text.as_bytes()
+                    .chunks(step)
+                    .for_each(|piece| simhash.text(piece));
+                assert_eq!(simhash.finish(), expected, "{step}");
+            }
+        }
+        for word in &words {
+            simhash.text(word.as_bytes());
+            simhash.boundary();
+        }
+        assert_eq!(simhash.finish(), expected);
+        assert!(simhash.text.capacity() <= 4 * TOGETHER_BYTES);
+    }
+
+    #[test]
     fn words_begin_and_end_anywhere() {
         fn words(text: &str) -> Vec<u64> {
-            Words::new(&mut text.as_bytes().to_vec()).collect()
+            Words::new(&mut text.as_bytes().to_vec(), &mut Vec::new()).collect()
         }
         let long = "x".repeat(200);
         for before in 0..130 {

@@ -60,7 +60,7 @@ pub(crate) struct Settings {
 
 /// A segment's filter is built in memory, tens of bytes for each of its keys, and a URL takes so few
 /// bytes on disk that a segment of usual size would have millions.
-const SEGMENT_BYTES: u64 = 4 << 20;
+const SEGMENT_BYTES: u64 = 2 << 20;
 
 /// A crawl waits for its disk rather than to fill the memory with what was not written yet.
 const SEALED_MAX: usize = 1;

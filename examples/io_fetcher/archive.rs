@@ -18,6 +18,9 @@ const FORMAT: u8 = 1;
 /// Frames kept decoded while a document is read: the lines of one may lie in many.
 const FRAMES_KEPT: usize = 8;
 
+/// What writes a segment holds all its keys, to build the filter, and a key takes few bytes on disk.
+const SEGMENT_BYTES: u64 = 4 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) path: PathBuf,
@@ -215,6 +218,7 @@ fn read_totals(db: &Db) -> Result<Totals, Failure> {
 fn builder(index: &Path, bits_per_key: Option<u8>) -> criba::Builder {
     let builder = Db::builder(index)
         .memtable_bytes(8 << 20)
+        .segment_bytes(SEGMENT_BYTES)
         .sealed_memtables_max(1)
         .cache_bytes(4 << 20)
         .level_base_bytes(16 << 20)

@@ -65,7 +65,7 @@ fn forget_path(archive: &Archive, path: &Path) -> Result<u64, Failure> {
                 .count() as u64;
             entries.retain(|entry| !is_it(entry));
             if entries.len() < before {
-                changes.put(&key, &record::encode_directory(&entries))?;
+                changes.put(&key, &record::encode_directory(entries.iter()))?;
             }
         }
     }

@@ -23,8 +23,11 @@ use crate::tune::{self, Auto, Load};
 use crate::walk::{self, Listing, Message, WalkOptions};
 use crate::{content, index, keys, summary, web};
 
-/// Documents that are compared together, and committed together.
+/// Documents that are committed together.
 const TOGETHER_MAX: usize = 1024;
+
+/// Documents that are compared together: their first blocks are in memory. A divisor of the above.
+const COMPARED_MAX: usize = 256;
 
 /// Names that are held in memory before their directories are committed, a large one apart.
 const NAMES_MAX: usize = 8192;
@@ -208,7 +211,11 @@ impl<'a> Run<'a> {
         }
         group.names += difference.directory.entries.len();
         group.directories.push(difference.directory);
-        group.works.extend(difference.works);
+        // A large directory is mostly alone: its works are not copied.
+        match group.works.is_empty() {
+            true => group.works = difference.works,
+            false => group.works.extend(difference.works),
+        }
         Ok(())
     }
 
@@ -237,7 +244,7 @@ impl<'a> Run<'a> {
             if self.args.prune {
                 entries.clear();
             }
-            let record = record::encode_directory(&entries);
+            let record = record::encode_directory(entries.iter());
             self.ledger.put(key.to_vec(), record);
         }
         Ok(())
@@ -251,18 +258,20 @@ impl<'a> Run<'a> {
             works,
             ..
         } = group;
-        for some in works.chunks(TOGETHER_MAX) {
+        let mut compared = 0;
+        for some in works.chunks(COMPARED_MAX) {
             let outcomes = self.process(some)?;
             for (work, outcome) in some.iter().zip(outcomes) {
                 self.enter(&mut directories, work, outcome);
             }
-            if works.len() > TOGETHER_MAX {
+            compared += some.len();
+            if works.len() > TOGETHER_MAX && compared.is_multiple_of(TOGETHER_MAX) {
                 self.commit()?;
             }
         }
+        drop(works);
         for directory in directories.iter().filter(|directory| directory.is_changed) {
-            let entries: Vec<Entry> = directory.entries.iter().flatten().cloned().collect();
-            let record = record::encode_directory(&entries);
+            let record = record::encode_directory(directory.entries.iter().flatten());
             self.ledger.put(keys::directory(&directory.path), record);
         }
         self.commit()

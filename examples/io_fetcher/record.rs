@@ -53,9 +53,9 @@ const NANOS: i64 = 1_000_000_000;
 
 /// Names of a directory in order. Each entry is written as the difference to the one before it,
 /// which makes about 30 bytes of most.
-pub(crate) fn encode_directory(entries: &[Entry]) -> Vec<u8> {
+pub(crate) fn encode_directory<'e>(entries: impl Iterator<Item = &'e Entry> + Clone) -> Vec<u8> {
     let mut out = vec![VERSION];
-    put_number(entries.len() as u64, &mut out);
+    put_number(entries.clone().count() as u64, &mut out);
     let mut before = Before::default();
     for entry in entries {
         let kind = match entry.what {
@@ -426,7 +426,7 @@ mod tests {
             entry(b"b", What::File { document: u64::MAX }, -1),
             entry(b"c", What::Directory, 0),
         ];
-        let bytes = encode_directory(&entries);
+        let bytes = encode_directory(entries.iter());
         assert_eq!(decode_directory(&bytes).unwrap(), entries);
         for len in 0..bytes.len() {
             assert_eq!(decode_directory(&bytes[..len]), Err(Malformed), "{len}");

@@ -1,33 +1,35 @@
 //! Bodies: to their end, a limit or a deadline, and decompressed.
 
-use std::io::Read as _;
 use std::time::Instant;
 
 use super::head::Framing;
-use super::{Connection, Head, Trouble};
+use super::{Body, Connection, Head, Trouble};
 
 /// A body without its transfer coding.
 pub(super) struct Raw {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Body,
     /// It was read to its end, so the next answer begins behind it.
     pub(super) complete: bool,
     pub(super) truncated: bool,
 }
 
-/// Room made at a time for a body whose length is not believed yet.
+/// Bytes that are asked for at a time.
 const STEP_BYTES: usize = 256 << 10;
+/// Bytes that are decompressed at a time.
+const DECODED_BYTES: usize = 32 << 10;
 
+/// Reads a body into `bytes`, `most` bytes of it at most, and until the deadline.
 pub(super) fn read(
     connection: &mut Connection,
     head: &Head,
-    most: usize,
-    deadline: Instant,
+    bytes: Body,
+    (most, deadline): (usize, Instant),
 ) -> Result<Raw, Trouble> {
     let mut source = Source {
         connection,
         most,
         deadline,
-        bytes: Vec::new(),
+        bytes,
     };
     let complete = match head.framing {
         Framing::Length(len) => source.length(len)?,
@@ -56,7 +58,7 @@ struct Source<'a> {
     connection: &'a mut Connection,
     most: usize,
     deadline: Instant,
-    bytes: Vec<u8>,
+    bytes: Body,
 }
 
 impl Source<'_> {
@@ -75,18 +77,16 @@ impl Source<'_> {
         let end = self.bytes.len() + wanted;
         let pending = self.connection.pending();
         let at_once = pending.len().min(wanted);
-        self.bytes.extend_from_slice(&pending[..at_once]);
+        self.bytes.add(&pending[..at_once])?;
         self.connection.consume(at_once);
         while self.bytes.len() < end {
             self.check_time()?;
             let have = self.bytes.len();
             // A length is a promise of the server: memory follows what has really come.
-            self.bytes.resize(end.min(have + STEP_BYTES), 0);
-            let result = self.connection.read(&mut self.bytes[have..]);
-            self.bytes
-                .truncate(have + result.as_ref().copied().unwrap_or_default());
-            if result? == 0 {
-                return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into()));
+            let room = self.bytes.room((end - have).min(STEP_BYTES))?;
+            match self.connection.read(room)? {
+                0 => return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into())),
+                count => self.bytes.wrote(count),
             }
         }
         Ok(wanted as u64 == len)
@@ -153,25 +153,36 @@ pub(super) fn decode(
     wire: &[u8],
     head: &Head,
     most: usize,
-) -> Result<(Option<Vec<u8>>, bool), Trouble> {
-    let limit = most as u64 + 1;
-    let mut out = Vec::new();
-    let result = match head.content_coding.as_deref() {
-        Some("gzip" | "x-gzip") => flate2::read::MultiGzDecoder::new(wire)
-            .take(limit)
-            .read_to_end(&mut out),
-        Some("deflate") => flate2::read::ZlibDecoder::new(wire)
-            .take(limit)
-            .read_to_end(&mut out),
+) -> Result<(Option<Body>, bool), Trouble> {
+    let (out, is_whole) = match head.content_coding.as_deref() {
+        Some("gzip" | "x-gzip") => decompressed(flate2::read::MultiGzDecoder::new(wire), most)?,
+        Some("deflate") => decompressed(flate2::read::ZlibDecoder::new(wire), most)?,
         _ => return Ok((None, false)),
     };
     // What was cut by our own limit ends early; what came before is good.
-    if result.is_err() && out.is_empty() && !wire.is_empty() {
+    if !is_whole && out.is_empty() && !wire.is_empty() {
         return Err(Trouble::Protocol(
             "the body is not compressed as its head says",
         ));
     }
-    let cut = out.len() > most;
-    out.truncate(most);
-    Ok((Some(out), cut || result.is_err()))
+    Ok((Some(out), !is_whole))
+}
+
+/// What comes out, up to `most` bytes, and whether that is all.
+fn decompressed(mut source: impl std::io::Read, most: usize) -> Result<(Body, bool), Trouble> {
+    let mut out = Body::default();
+    loop {
+        // One byte more than the limit tells that there is more.
+        let room = out.room((most + 1 - out.len()).min(DECODED_BYTES))?;
+        match source.read(room) {
+            Ok(0) => return Ok((out, true)),
+            Ok(count) => out.wrote(count),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_damaged) => return Ok((out, false)),
+        }
+        if out.len() > most {
+            out.truncate(most);
+            return Ok((out, false));
+        }
+    }
 }

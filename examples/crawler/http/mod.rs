@@ -4,12 +4,14 @@
 //! files), limits on everything that a server decides, and no work that it does not need.
 
 mod body;
+mod bytes;
 mod connection;
 mod head;
 mod request;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bytes::Body;
 pub(crate) use connection::{Connection, Tls};
 pub(crate) use head::Head;
 pub(crate) use request::{Ask, Conditional};
@@ -66,46 +68,89 @@ impl fmt::Display for Trouble {
 pub(crate) struct Response {
     pub(crate) head: Head,
     /// Without transfer coding, but with the content coding of the head.
-    pub(crate) wire: Vec<u8>,
+    pub(crate) wire: Body,
     /// Decompressed, where the head names a coding that we know.
-    decoded: Option<Vec<u8>>,
+    decoded: Option<Body>,
     /// A limit cut it.
     pub(crate) truncated: bool,
 }
 
 impl Response {
+    /// The room that its body took, for the next one.
+    pub(crate) fn into_room(self) -> Body {
+        self.wire.into_room()
+    }
+
     /// What the page is.
     pub(crate) fn body(&self) -> &[u8] {
         self.decoded.as_deref().unwrap_or(&self.wire)
     }
 }
 
-/// Asks a server and reads its answer, over `kept` if that still works. The connection goes back into
-/// `kept` if it can be used again.
-///
-/// # Errors
-///
-/// When there is no answer; trying again later may help.
-pub(crate) fn exchange(
-    tls: &Tls,
-    url: &Url,
-    request: &[u8],
+/// Whoever asks.
+#[derive(Clone)]
+pub(crate) struct Client {
+    tls: Tls,
     limits: Limits,
-    kept: &mut Option<Connection>,
-) -> Result<Response, Trouble> {
-    let deadline = Instant::now() + limits.whole;
-    if let Some(connection) = kept.take() {
-        match once(connection, request, limits, deadline, kept) {
+}
+
+impl Client {
+    pub(crate) fn new(tls: Tls, limits: Limits) -> Client {
+        Client { tls, limits }
+    }
+
+    /// The same with another limit for bodies.
+    pub(crate) fn with_bodies_of(&self, body_bytes: usize) -> Client {
+        let limits = Limits {
+            body_bytes,
+            ..self.limits
+        };
+        Client::new(self.tls.clone(), limits)
+    }
+
+    /// Asks a server and reads its answer, over `kept` if that still works. The connection goes back into
+    /// `kept` if it can be used again. `room` is for the body.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer; trying again later may help.
+    pub(crate) fn exchange(
+        &self,
+        url: &Url,
+        request: &[u8],
+        mut room: Body,
+        kept: &mut Option<Connection>,
+    ) -> Result<Response, Trouble> {
+        let limits = self.limits;
+        let deadline = Instant::now() + limits.whole;
+        let kept_one = kept.take();
+        let begun = match kept_one.map(|connection| begin(connection, request, deadline)) {
+            Some(Ok(begun)) => Ok(begun),
             // The server closed it while it was idle: that says nothing about the page.
-            Err(Lost {
+            None
+            | Some(Err(Lost {
                 before_answer: true,
                 ..
-            }) => {}
-            result => return result.map_err(|lost| lost.trouble),
+            })) => {
+                let connection = Connection::open(&self.tls, url, limits.silence)?;
+                begin(connection, request, deadline)
+            }
+            Some(Err(lost)) => Err(lost),
+        };
+        let (mut connection, head) = begun.map_err(|lost| lost.trouble)?;
+        room.clear();
+        let raw = body::read(&mut connection, &head, room, (limits.body_bytes, deadline))?;
+        if raw.complete && head.keeps_alive {
+            *kept = Some(connection);
         }
+        let (decoded, cut) = body::decode(&raw.bytes, &head, limits.body_bytes)?;
+        Ok(Response {
+            head,
+            wire: raw.bytes,
+            decoded,
+            truncated: raw.truncated || cut,
+        })
     }
-    let connection = Connection::open(tls, url, limits.silence)?;
-    once(connection, request, limits, deadline, kept).map_err(|lost| lost.trouble)
 }
 
 /// A failed exchange.
@@ -115,36 +160,23 @@ struct Lost {
     before_answer: bool,
 }
 
-fn once(
+/// Asks, and reads the head of the answer.
+fn begin(
     mut connection: Connection,
     request: &[u8],
-    limits: Limits,
     deadline: Instant,
-    kept: &mut Option<Connection>,
-) -> Result<Response, Lost> {
+) -> Result<(Connection, Head), Lost> {
     let answer = connection
         .send(request)
         .map_err(Trouble::Io)
         .and_then(|()| head::read(&mut connection, deadline));
-    let head = answer.map_err(|trouble| Lost {
-        before_answer: connection.is_fresh() && is_end(&trouble),
-        trouble,
-    })?;
-    let late = |trouble| Lost {
-        trouble,
-        before_answer: false,
-    };
-    let raw = body::read(&mut connection, &head, limits.body_bytes, deadline).map_err(late)?;
-    if raw.complete && head.keeps_alive {
-        *kept = Some(connection);
+    match answer {
+        Ok(head) => Ok((connection, head)),
+        Err(trouble) => Err(Lost {
+            before_answer: connection.is_fresh() && is_end(&trouble),
+            trouble,
+        }),
     }
-    let (decoded, cut) = body::decode(&raw.bytes, &head, limits.body_bytes).map_err(late)?;
-    Ok(Response {
-        head,
-        wire: raw.bytes,
-        decoded,
-        truncated: raw.truncated || cut,
-    })
 }
 
 fn is_end(trouble: &Trouble) -> bool {

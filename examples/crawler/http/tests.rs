@@ -88,7 +88,7 @@ impl Server {
         };
         let mut request = Vec::new();
         ask.write(&url, &Conditional::default(), &mut request);
-        exchange(tls, &url, &request, LIMITS, kept)
+        Client::new(tls.clone(), LIMITS).exchange(&url, &request, Body::default(), kept)
     }
 }
 

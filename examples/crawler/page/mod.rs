@@ -11,21 +11,23 @@ mod tags;
 mod tests;
 mod wishes;
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use encoding_rs::Encoding;
+use memchr::memchr;
 use url::Url;
-use xxhash_rust::xxh3::xxh3_64;
 
 use self::tags::{Attribute, Attributes, Sink, Tag};
 use crate::address::{Joiner, Normal};
+use crate::addresses::{Addresses, Places};
 use crate::simhash::Simhash;
 
 /// What is taken from a page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Page {
-    /// Each address once, in the order of the page; the page itself is not among them.
+    /// Normalised, each once, in the order of the page; the page itself is not among them.
+    pub(crate) addresses: Addresses,
+    /// What makes each of them a link.
     pub(crate) links: Vec<Link>,
     /// The address that the page wants to be known by; it may be its own.
     pub(crate) canonical: Option<Url>,
@@ -40,10 +42,8 @@ pub(crate) struct Page {
 }
 
 /// One link.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Normalised.
-    pub(crate) url: Url,
     /// Every occurrence on the page says `rel=nofollow`.
     pub(crate) nofollow: bool,
     /// Of several, the first of the list below.
@@ -70,83 +70,122 @@ pub(crate) enum LinkKind {
 /// Longer titles are cut: they are for people.
 const TITLE_BYTES_MAX: usize = 512;
 
-/// Reads a page that was fetched from `url`; `robots_tag` is the header `X-Robots-Tag`, one line for each
-/// time that it was sent.
+/// What the head of an answer says of the page.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Said<'a> {
+    pub(crate) content_type: Option<&'a str>,
+    /// `X-Robots-Tag`, one line for each time that it was sent.
+    pub(crate) robots_tag: Option<&'a str>,
+}
+
+/// Room to read pages in, one after the other; what one page needed, the next one finds.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    simhash: Simhash,
+    targets: Targets,
+    places: Places,
+}
+
+/// A page with more targets, or more bytes of them, leaves no room behind.
+const TARGETS_KEPT_MAX: usize = 4096;
+const TARGET_BYTES_KEPT_MAX: usize = 128 << 10;
+
+/// Reads a page that was fetched from `url`.
 pub(crate) fn read(
     body: &[u8],
-    content_type: Option<&str>,
+    said: Said<'_>,
     url: &Url,
-    robots_tag: Option<&str>,
-    normal: &Normal,
+    normal: Normal,
+    room: &mut Room,
 ) -> Page {
-    let (html, encoding) = charset::decode(body, content_type);
+    let (html, encoding) = charset::decode(body, said.content_type);
+    room.clear();
     let mut reading = Reading {
-        simhash: Simhash::for_text(html.len()),
-        ..Reading::default()
+        page: Page::default(),
+        title: Vec::new(),
+        base: None,
+        canonical: None,
+        room,
     };
-    if let Some(lines) = robots_tag {
+    if let Some(lines) = said.robots_tag {
         wishes::header(lines, &mut reading.page);
     }
     tags::read(&html, &mut reading);
-    reading.finish(url, encoding, *normal)
+    reading.finish(url, encoding, normal)
+}
+
+impl Room {
+    fn clear(&mut self) {
+        let targets = &mut self.targets;
+        if targets.list.capacity() > TARGETS_KEPT_MAX
+            || targets.texts.capacity() > TARGET_BYTES_KEPT_MAX
+            || self.places.capacity() > 4 * TARGETS_KEPT_MAX
+        {
+            *targets = Targets::default();
+            self.places = Places::default();
+        }
+        targets.texts.clear();
+        targets.list.clear();
+        targets.places.clear();
+        self.places.clear();
+    }
 }
 
 /// What was found so far.
-#[derive(Default)]
-struct Reading {
+struct Reading<'r> {
     page: Page,
-    simhash: Simhash,
     title: Vec<u8>,
     base: Option<Vec<u8>>,
     canonical: Option<Vec<u8>>,
-    targets: Targets,
+    room: &'r mut Room,
 }
 
 /// Link targets as they are written, without fragments, each once.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Targets {
     /// One text behind the other.
     texts: Vec<u8>,
     list: Vec<Target>,
-    /// By hash. Of two texts with one hash the second is not found again: then it is there more than once,
-    /// until [`links`] makes one of all that lead to the same page.
-    places: HashMap<u64, usize>,
+    places: Places,
 }
 
+#[derive(Debug)]
 struct Target {
     text: Range<usize>,
-    nofollow: bool,
-    kind: LinkKind,
+    link: Link,
 }
 
 impl Targets {
     fn add(&mut self, text: &[u8], nofollow: bool, kind: LinkKind) {
         let text = without_fragment(text);
-        let place = *self.places.entry(xxh3_64(text)).or_insert(self.list.len());
-        if let Some(target) = self.list.get_mut(place)
-            && self.texts[target.text.clone()] == *text
-        {
-            target.nofollow &= nofollow;
-            target.kind = target.kind.min(kind);
-            return;
+        let (texts, list) = (&self.texts, &self.list);
+        let is_same = |place: usize| texts[list[place].text.clone()] == *text;
+        match self.places.find(text, list.len(), is_same) {
+            Some(place) => self.list[place].link.is_also(Link { nofollow, kind }),
+            None => {
+                let start = self.texts.len();
+                self.texts.extend_from_slice(text);
+                let text = start..self.texts.len();
+                let link = Link { nofollow, kind };
+                self.list.push(Target { text, link });
+            }
         }
-        let start = self.texts.len();
-        self.texts.extend_from_slice(text);
-        self.list.push(Target {
-            text: start..self.texts.len(),
-            nofollow,
-            kind,
-        });
+    }
+}
+
+impl Link {
+    fn is_also(&mut self, other: Link) {
+        self.nofollow &= other.nofollow;
+        self.kind = self.kind.min(other.kind);
     }
 }
 
 /// White space around an address, and all from `#` on, never chooses the page.
 fn without_fragment(text: &[u8]) -> &[u8] {
-    let end = text.iter().position(|&byte| byte == b'#');
-    text[..end.unwrap_or(text.len())].trim_ascii()
+    text[..memchr(b'#', text).unwrap_or(text.len())].trim_ascii()
 }
 
-impl Sink for Reading {
+impl Sink for Reading<'_> {
     fn tag(&mut self, tag: Tag, attributes: &Attributes) -> bool {
         let href = attributes.get(Attribute::Href);
         match tag {
@@ -165,7 +204,7 @@ impl Sink for Reading {
     }
 
     fn text(&mut self, text: &[u8]) {
-        self.simhash.text(text);
+        self.room.simhash.text(text);
     }
 
     fn title(&mut self, text: &[u8]) {
@@ -174,15 +213,15 @@ impl Sink for Reading {
     }
 
     fn boundary(&mut self) {
-        self.simhash.boundary();
+        self.room.simhash.boundary();
     }
 }
 
-impl Reading {
+impl Reading<'_> {
     fn add(&mut self, target: Option<&[u8]>, attributes: &Attributes, kind: LinkKind) {
         if let Some(target) = target {
-            self.targets
-                .add(target, has_rel(attributes, b"nofollow"), kind);
+            let nofollow = has_rel(attributes, b"nofollow");
+            self.room.targets.add(target, nofollow, kind);
         }
     }
 
@@ -191,7 +230,7 @@ impl Reading {
             return;
         };
         if has_rel(attributes, b"canonical") {
-            self.targets.add(target, false, LinkKind::Canonical);
+            self.room.targets.add(target, false, LinkKind::Canonical);
             self.canonical.get_or_insert_with(|| target.to_vec());
         } else if !has_rel(attributes, b"stylesheet")
             && RELATED.iter().any(|rel| has_rel(attributes, rel))
@@ -211,51 +250,58 @@ impl Reading {
         if what.is_some_and(|what| what.eq_ignore_ascii_case(b"refresh"))
             && let Some(target) = wishes::refresh(content)
         {
-            self.targets.add(target, false, LinkKind::Refresh);
+            self.room.targets.add(target, false, LinkKind::Refresh);
         }
     }
 
     fn finish(mut self, url: &Url, encoding: &'static Encoding, normal: Normal) -> Page {
         let base = self
             .base
+            .take()
             .and_then(|base| url.join(&String::from_utf8_lossy(&base)).ok());
         let joiner = Joiner::new(normal, base.as_ref().unwrap_or(url), encoding);
-        let join = |target: &[u8]| joiner.join(&String::from_utf8_lossy(target));
-        self.page.canonical = self.canonical.and_then(|target| join(&target));
-        self.page.links = links(&self.targets, url, join);
-        self.page.simhash = self.simhash.finish();
-        self.page.title = collapsed(&String::from_utf8_lossy(&self.title));
-        self.page
+        let canonical = self.canonical.take();
+        let canonical = canonical.and_then(|target| joiner.join(&String::from_utf8_lossy(&target)));
+        let mut page = std::mem::take(&mut self.page);
+        page.canonical = canonical;
+        let Room {
+            simhash,
+            targets,
+            places,
+        } = self.room;
+        add_links(&mut page, targets, (url.as_str(), &joiner), places);
+        page.simhash = simhash.finish();
+        page.title = collapsed(&String::from_utf8_lossy(&self.title));
+        page
     }
 }
 
 /// Targets as addresses: different ones may have become the same.
-fn links(targets: &Targets, own: &Url, join: impl Fn(&[u8]) -> Option<Url>) -> Vec<Link> {
-    let joined = targets.list.iter().filter_map(|target| {
-        let url = join(&targets.texts[target.text.clone()]).filter(|url| url != own)?;
-        Some(Link {
-            url,
-            nofollow: target.nofollow,
-            kind: target.kind,
-        })
-    });
-    let mut links: Vec<Link> = joined.collect();
-    let mut places = HashMap::with_capacity(links.len());
-    let mut again = Vec::new();
-    for (at, link) in links.iter().enumerate() {
-        let first = *places.entry(link.url.as_str()).or_insert(at);
-        if first < at {
-            again.push((first, at));
+fn add_links(
+    page: &mut Page,
+    targets: &Targets,
+    (own, joiner): (&str, &Joiner<'_>),
+    places: &mut Places,
+) {
+    let Page {
+        addresses, links, ..
+    } = page;
+    links.reserve(targets.list.len());
+    for target in &targets.list {
+        let text = &targets.texts[target.text.clone()];
+        if !addresses.write(|out| joiner.join_to(text, out)) || addresses.written() == own {
+            continue;
+        }
+        let address = addresses.written();
+        let is_same = |place| addresses.get(place) == address;
+        match places.find(address.as_bytes(), addresses.len(), is_same) {
+            Some(place) => links[place].is_also(target.link),
+            None => {
+                addresses.keep();
+                links.push(target.link);
+            }
         }
     }
-    for &(first, at) in &again {
-        links[first].nofollow &= links[at].nofollow;
-        links[first].kind = links[first].kind.min(links[at].kind);
-    }
-    for &(_, at) in again.iter().rev() {
-        links.remove(at);
-    }
-    links
 }
 
 /// Relations that name other pages (HTML 4 and 5).

@@ -24,9 +24,9 @@ pub(super) fn read(html: &[u8], attributes: &mut Attributes) -> Option<Plain> {
     if !first {
         return None;
     }
-    let end = start + html[start..].iter().position(|&byte| ends_name(byte))?;
+    let end = skip(html, start, NAME | EQUALS)?;
     let name = &html[start..end];
-    if name.iter().any(|&byte| byte.is_ascii_uppercase()) {
+    if html[end].is_ascii_uppercase() {
         return None;
     }
     if is_end {
@@ -74,17 +74,17 @@ fn numbered(digits: &[u8]) -> Option<char> {
 /// Where a tag ends whose name ends at `at`. The attributes that matter go `into`.
 fn whole(html: &[u8], mut at: usize, mut into: Option<&mut Attributes>) -> Option<usize> {
     loop {
-        at = skip(html, at, |byte| is_space(byte) || byte == b'/')?;
+        at = skip(html, at, SPACE | SLASH)?;
         if html[at] == b'>' {
             return Some(at + 1);
         }
         // Even `=` is a name, where a name is due.
-        let end = skip(html, at + 1, |byte| !ends_name(byte) && byte != b'=')?;
+        let end = skip(html, at + 1, NAME | UPPER)?;
         let name = &html[at..end];
-        at = skip(html, end, is_space)?;
+        at = skip(html, end, SPACE)?;
         let mut value = &[][..];
         if html[at] == b'=' {
-            at = skip(html, at + 1, is_space)?;
+            at = skip(html, at + 1, SPACE)?;
             (value, at) = self::value(html, at)?;
         }
         if let Some(attributes) = &mut into {
@@ -102,7 +102,7 @@ fn value(html: &[u8], at: usize) -> Option<(&[u8], usize)> {
             Some((&html[start..end], end + 1))
         }
         _ => {
-            let end = skip(html, at, |byte| !is_space(byte) && byte != b'>')?;
+            let end = skip(html, at, !(SPACE | END))?;
             Some((&html[at..end], end))
         }
     }
@@ -125,17 +125,37 @@ fn set(attributes: &mut Attributes, name: &[u8], value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The first place from `at` on that is not to be passed over.
+/// The first place from `at` on whose byte is not of these classes.
 #[inline]
-fn skip(html: &[u8], at: usize, passes: impl Fn(u8) -> bool) -> Option<usize> {
-    let len = html.get(at..)?.iter().position(|&byte| !passes(byte))?;
-    Some(at + len)
+fn skip(html: &[u8], at: usize, classes: u8) -> Option<usize> {
+    let is_other = |&byte: &u8| CLASSES[usize::from(byte)] & classes == 0;
+    Some(at + html.get(at..)?.iter().position(is_other)?)
 }
 
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | b'\x0c')
-}
+/// Classes of bytes, one bit each. Everything that is nothing else is part of a name.
+const NAME: u8 = 1;
+const UPPER: u8 = 2;
+const SPACE: u8 = 4;
+const SLASH: u8 = 8;
+const EQUALS: u8 = 16;
+const END: u8 = 32;
 
-fn ends_name(byte: u8) -> bool {
-    is_space(byte) || matches!(byte, b'/' | b'>')
-}
+/// The class of each byte.
+const CLASSES: [u8; 256] = {
+    let mut classes = [NAME; 256];
+    let mut upper = b'A';
+    while upper <= b'Z' {
+        classes[upper as usize] = UPPER;
+        upper += 1;
+    }
+    let spaces = b" \n\t\r\x0c";
+    let mut at = 0;
+    while at < spaces.len() {
+        classes[spaces[at] as usize] = SPACE;
+        at += 1;
+    }
+    classes[b'/' as usize] = SLASH;
+    classes[b'=' as usize] = EQUALS;
+    classes[b'>' as usize] = END;
+    classes
+};

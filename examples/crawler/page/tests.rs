@@ -6,13 +6,22 @@ const NORMAL: Normal = Normal {
 
 fn page(html: impl AsRef<[u8]>) -> Page {
     let url = Url::parse("http://h/a/p?q").unwrap();
-    read(html.as_ref(), None, &url, None, &NORMAL)
+    read(
+        html.as_ref(),
+        Said::default(),
+        &url,
+        NORMAL,
+        &mut Room::default(),
+    )
 }
 
 /// The links, without the `http://h` before them.
 fn links(page: &Page) -> Vec<&str> {
-    let short = |link| Url::as_str(link).strip_prefix("http://h").unwrap();
-    page.links.iter().map(|link| short(&link.url)).collect()
+    assert_eq!(page.links.len(), page.addresses.len());
+    page.addresses
+        .iter()
+        .map(|link| link.strip_prefix("http://h").unwrap())
+        .collect()
 }
 
 fn check(html: impl AsRef<[u8]>, expected: &[&str]) {
@@ -122,7 +131,7 @@ fn the_first_base_counts_for_all_links() {
     check("<base href=/b/><a href=#x>", &["/b/"]);
     check("<base href=/b/><link rel=canonical href=x>", &["/b/x"]);
     assert_eq!(
-        page("<base href=//other/><a href=x>").links[0].url.as_str(),
+        page("<base href=//other/><a href=x>").addresses.get(0),
         "http://other/x"
     );
 }
@@ -211,7 +220,11 @@ fn a_page_may_name_itself_canonical() {
 fn wishes_in_the_page_and_in_the_header() {
     fn wish(html: &str, header: Option<&str>, expected: (bool, bool)) {
         let url = Url::parse("http://h/").unwrap();
-        let page = read(html.as_bytes(), None, &url, header, &NORMAL);
+        let said = Said {
+            content_type: None,
+            robots_tag: header,
+        };
+        let page = read(html.as_bytes(), said, &url, NORMAL, &mut Room::default());
         assert_eq!((page.noindex, page.nofollow), expected, "{html} {header:?}");
     }
     wish(
@@ -250,7 +263,11 @@ fn wishes_in_the_page_and_in_the_header() {
 /// Reads a page with one link, which must be this one.
 fn query(html: &[u8], content_type: Option<&str>, expected: &str) {
     let url = Url::parse("http://h/").unwrap();
-    let page = read(html, content_type, &url, None, &NORMAL);
+    let said = Said {
+        content_type,
+        robots_tag: None,
+    };
+    let page = read(html, said, &url, NORMAL, &mut Room::default());
     assert_eq!(
         links(&page),
         [expected],

@@ -112,18 +112,20 @@ fn the_modules_together_find_what_is_expected() {
         } else if head.starts_with("HTTP/1.1 200") && is_html {
             body.truncate(BODY_BYTES_MAX);
             let tag = header(&head, "X-Robots-Tag");
+            let said = page::Said {
+                content_type: header(&head, "Content-Type"),
+                robots_tag: tag,
+            };
             let page = page::read(
                 &body,
-                header(&head, "Content-Type"),
+                said,
                 &url,
-                tag,
-                &Site::normal(),
+                Site::normal(),
+                &mut page::Room::default(),
             );
-            let links = page
-                .links
-                .into_iter()
-                .filter(|link| !page.nofollow && !link.nofollow);
-            waiting.extend(links.map(|link| link.url));
+            let links = page.addresses.iter().zip(&page.links);
+            let followed = links.filter(|(_, link)| !page.nofollow && !link.nofollow);
+            waiting.extend(followed.map(|(address, _)| Url::parse(address).unwrap()));
         }
     }
     let mut requests = served.requests();
