@@ -31,7 +31,8 @@ pub(super) fn ask_bloomier(filter: &Bloomier, hash: KeyHash, body: &[u64]) -> An
     let Planes { narrow, wide } = filter.planes();
     if narrow != wide {
         return match wide {
-            ..=16 => ask_groups::<2, true>(filter, hash, body),
+            ..=8 => ask_groups::<1, true>(filter, hash, body),
+            9..=16 => ask_groups::<2, true>(filter, hash, body),
             _ => ask_groups::<GROUPS_MAX, true>(filter, hash, body),
         };
     }
@@ -78,7 +79,7 @@ pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u6
     evaluate_groups::<GROUPS_MAX>(words, planes, row, shift)
 }
 
-/// The same for at most so many groups of eight planes.
+/// The same for at most so many groups of eight planes. Of two, the first is whole.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 fn evaluate_groups<const GROUPS: usize>(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
@@ -88,12 +89,18 @@ fn evaluate_groups<const GROUPS: usize>(words: &[u64], planes: usize, row: u64, 
         _mm512_set1_epi64(i64::from(shift)),
         _mm512_set1_epi64(row as i64),
     );
+    // Worth while for two; three become slower.
+    let exact = GROUPS <= 2;
+    assert!(!exact || planes >= (GROUPS - 1) * LANES);
     let mut value = 0;
     let mut first = 0;
-    for _ in 0..GROUPS {
-        // The last groups may have no planes; then nothing is loaded.
-        let left = planes.saturating_sub(first);
-        let there = _bzhi_u32(0xff, left as u32) as u8;
+    for group in 1..=GROUPS {
+        let there = if exact && group < GROUPS {
+            0xff
+        } else {
+            // The last group may have no planes; then nothing is loaded.
+            _bzhi_u32(0xff, planes.saturating_sub(first) as u32) as u8
+        };
         // SAFETY: words outside the mask are not touched, those in it lie within the slice.
         let low =
             unsafe { _mm512_maskz_loadu_epi64(there, low.as_ptr().wrapping_add(first).cast()) };
