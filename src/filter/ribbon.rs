@@ -362,6 +362,8 @@ impl Ribbon {
         let thresholds = fields.bytes(threshold_bytes, "ribbon header: thresholds cut short")?;
         let stash = parse_stash(fields, stash_count, planes)?;
         let mut ribbon = Self::new(planes);
+        // As many as there are: of a small segment's filter, each takes a share that counts.
+        ribbon.layers.reserve_exact(layers.len());
         layers.into_iter().for_each(|layer| ribbon.push(layer));
         ribbon.tail = tail;
         ribbon.thresholds = thresholds.to_vec();
