@@ -270,6 +270,8 @@ impl Bloomier {
         })
     }
 
+    /// Planes of narrow and wide values.
+    #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(super) fn planes(&self) -> Planes {
         self.ribbon.planes
