@@ -64,21 +64,14 @@ pub(super) fn build(input: &Build<'_>, bits_per_key: f64) -> Built {
     }
     let header = filter.encode();
     let designed_rate = filter.designed_rate();
-    let equal_hashes = has_equal(input.hashes);
     Built {
         kind: FilterKind::Bloom,
         header,
         body,
-        equal_hashes,
+        // It tells no place that could be another key's.
+        equal_hashes: false,
         designed_rate,
     }
-}
-
-/// Whether two hashes are equal, at the cost of sorting a copy.
-fn has_equal(hashes: &[KeyHash]) -> bool {
-    let mut sorted = hashes.to_vec();
-    sorted.sort_unstable();
-    sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// The resident part of a blocked Bloom filter.

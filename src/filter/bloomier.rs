@@ -48,9 +48,9 @@ struct Layout {
     block_bits: u32,
     /// Bits of the slot: 0 where it is not stored or where there is but one, at most 16.
     slot_bits: u32,
-    /// The greatest number of so many bits, and of those of block and slot together.
+    /// The greatest number of so many bits, and the greatest slot that is stored.
     block_max: u64,
-    position_max: u64,
+    stored_slot_max: u64,
 }
 
 impl Layout {
@@ -68,7 +68,7 @@ impl Layout {
             block_bits,
             slot_bits,
             block_max: low_mask(block_bits),
-            position_max: low_mask(block_bits + slot_bits),
+            stored_slot_max: if has_slot { u64::from(max_slot) } else { 0 },
         }
     }
 
@@ -88,23 +88,21 @@ impl Layout {
         (u64::from(place.block) | slot << self.block_bits) ^ fingerprint(mixed)
     }
 
-    /// What a value of so many bits, 1 to 64, says about a key with this fingerprint.
+    /// What a value of so many bits, 1 to 64, says about the key whose fingerprint was taken from it.
     #[inline(always)]
-    fn answer(&self, value: u64, bits: u32, fingerprint: u64) -> Answer {
-        let value = (value ^ fingerprint) & (u64::MAX >> (u64::BITS - bits));
-        if value > self.position_max {
-            return Answer::No;
-        }
-        // At most 32 and 16 bits are left, as nothing is above the position.
+    fn answer(&self, value: u64, bits: u32) -> Answer {
+        // With what is above the slot: it is the fingerprint, of which only zeros pass.
+        let slot = value >> self.block_bits;
+        // At most 32 bits.
         let block = (value & self.block_max) as u32;
-        let slot = (value >> self.block_bits) as u16;
-        if block >= self.block_count || slot > self.max_slot {
+        if slot > self.stored_slot_max || block >= self.block_count {
             return Answer::No;
         }
         Answer::At(Location {
             block,
             block_bits: self.block_bits.min(bits) as u8,
-            slot: self.has_slot.then_some(slot),
+            // What is not above the greatest has 16 bits.
+            slot: self.has_slot.then_some(slot as u16),
         })
     }
 
@@ -272,11 +270,18 @@ impl Bloomier {
         })
     }
 
+    /// Planes of narrow and wide values.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub(super) fn planes(&self) -> Planes {
+        self.ribbon.planes
+    }
+
     #[inline(always)]
     pub(super) fn locate(&self, hash: KeyHash) -> Lookup {
         let mixed = mix(hash, self.salt);
         let fingerprint = fingerprint(mixed);
-        match self.ribbon.locate_first(mixed, fingerprint) {
+        match self.ribbon.locate_first::<true>(mixed, fingerprint) {
             Some(window) => Lookup::Window(window),
             None => self.lookup(self.ribbon.locate_bumped(mixed, fingerprint), fingerprint),
         }
@@ -287,7 +292,8 @@ impl Bloomier {
             Spot::Body(window) => Lookup::Window(window),
             Spot::Stash(value) => {
                 let bits = u32::from(self.ribbon.planes.wide);
-                Lookup::Answered(self.layout.answer(value, bits, fingerprint))
+                let value = (value ^ fingerprint) & low_mask(bits);
+                Lookup::Answered(self.layout.answer(value, bits))
             }
             Spot::Nowhere => Lookup::Answered(Answer::No),
         }
@@ -295,23 +301,23 @@ impl Bloomier {
 
     #[inline]
     pub(super) fn answer(&self, window: &Window, words: &[u64], form: Form) -> Answer {
-        let value = form.evaluate(words, window.planes as usize, window.row, window.shift);
-        self.layout.answer(value, window.planes, window.fingerprint)
+        self.layout.answer(form.open(window, words), window.planes)
     }
 
-    /// Locates and answers, with a form of [`Form::evaluate`].
+    /// Locates and answers, with a form of [`Form::open`]. `SPLIT` may be false where all values have
+    /// the same number of planes.
     #[inline(always)]
-    pub(super) fn ask(
+    pub(super) fn ask<const SPLIT: bool>(
         &self,
         hash: KeyHash,
         body: &[u64],
-        evaluate: impl Fn(&[u64], usize, u64, u32) -> u64,
+        open: impl Fn(&Window, &[u64]) -> u64,
     ) -> Answer {
         let mixed = mix(hash, self.salt);
         let fingerprint = fingerprint(mixed);
-        match self.ribbon.locate_first(mixed, fingerprint) {
-            Some(window) => self.answer_in(&window, body, evaluate),
-            None => self.ask_bumped(mixed, fingerprint, body, evaluate),
+        match self.ribbon.locate_first::<SPLIT>(mixed, fingerprint) {
+            Some(window) => self.answer_in(&window, body, open),
+            None => self.ask_bumped(mixed, fingerprint, body, open),
         }
     }
 
@@ -323,11 +329,11 @@ impl Bloomier {
         mixed: u64,
         fingerprint: u64,
         body: &[u64],
-        evaluate: impl Fn(&[u64], usize, u64, u32) -> u64,
+        open: impl Fn(&Window, &[u64]) -> u64,
     ) -> Answer {
         match self.lookup(self.ribbon.locate_bumped(mixed, fingerprint), fingerprint) {
             Lookup::Answered(answer) => answer,
-            Lookup::Window(window) => self.answer_in(&window, body, evaluate),
+            Lookup::Window(window) => self.answer_in(&window, body, open),
         }
     }
 
@@ -336,13 +342,12 @@ impl Bloomier {
         &self,
         window: &Window,
         body: &[u64],
-        evaluate: impl Fn(&[u64], usize, u64, u32) -> u64,
+        open: impl Fn(&Window, &[u64]) -> u64,
     ) -> Answer {
         let Some(words) = window.of(body) else {
             return Answer::Maybe;
         };
-        let value = evaluate(words, window.planes as usize, window.row, window.shift);
-        self.layout.answer(value, window.planes, window.fingerprint)
+        self.layout.answer(open(window, words), window.planes)
     }
 
     pub(super) fn designed_rate(&self) -> f64 {

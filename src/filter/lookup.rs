@@ -44,7 +44,8 @@ impl Window {
     /// The number of words.
     #[inline]
     pub(super) fn count(&self) -> u32 {
-        self.planes << u32::from(self.shift != 0)
+        // Not a shift, of which the compiler does not see that it makes no less.
+        self.planes + if self.shift == 0 { 0 } else { self.planes }
     }
 
     /// The words in a body that is in memory as a whole; `None` if they are not in it.

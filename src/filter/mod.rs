@@ -84,8 +84,9 @@ pub struct Built {
     pub header: Vec<u8>,
     /// The large part, in words that are stored little-endian and addressed by their index.
     pub body: Vec<u64>,
-    /// Two keys have the same hash. A Bloomier filter then tells the place of the first of them, and
-    /// a reader that does not find its key there must search the index.
+    /// Two keys have the same hash, so that the place which a Bloomier filter tells may be that of the
+    /// other, the first of them: a reader that does not find its key there must search the index. Never
+    /// set by kinds that tell no place.
     pub equal_hashes: bool,
     /// Probability that an absent key within the segment's key range passes: for Bloomier, passes
     /// also the comparison of the block ordinal with the fences.
@@ -96,7 +97,7 @@ pub struct Built {
 ///
 /// It succeeds for any hashes: none, equal ones, or such as an adversary would choose (the filter is
 /// then larger). Bits per key out of bounds are moved to the nearest bound. Takes about 34 bytes per key of
-/// temporary memory for Bloomier and 8 for Bloom.
+/// temporary memory for Bloomier and none for Bloom.
 ///
 /// # Panics
 ///

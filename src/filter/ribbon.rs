@@ -114,6 +114,14 @@ impl Layer {
     }
 }
 
+/// What a lookup in the first layer needs of it: its words and thresholds begin at 0. Without layers
+/// there are 0 starts.
+#[derive(Clone, Copy, Default, Debug)]
+struct First {
+    starts: u64,
+    split: u32,
+}
+
 /// Where a lookup ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Spot {
@@ -136,6 +144,7 @@ pub(super) struct Shares {
 #[derive(Debug)]
 pub(super) struct Ribbon {
     pub(super) planes: Planes,
+    first: First,
     /// The layers that bump, largest first.
     pub(super) layers: Vec<Layer>,
     /// The layer that does not.
@@ -147,12 +156,58 @@ pub(super) struct Ribbon {
 }
 
 impl Ribbon {
+    /// Without layers yet.
+    pub(super) fn new(planes: Planes) -> Self {
+        Self {
+            planes,
+            first: First::default(),
+            layers: Vec::new(),
+            tail: None,
+            thresholds: Vec::new(),
+            stash: Vec::new(),
+        }
+    }
+
+    /// Adds a layer that bumps, after those there are.
+    pub(super) fn push(&mut self, layer: Layer) {
+        if self.layers.is_empty() {
+            self.first = First {
+                starts: layer.starts(),
+                split: layer.split,
+            };
+        }
+        self.layers.push(layer);
+    }
+
     /// The window in the first layer, where most keys are, from a key's mixed hash; `None` if it is
-    /// bumped from there. The fingerprint is passed on.
+    /// bumped from there. The fingerprint is passed on. Without `SPLIT` the planes must be equal.
     #[inline(always)]
-    pub(super) fn locate_first(&self, mixed: u64, fingerprint: u64) -> Option<Window> {
-        let first = self.layers.first()?;
-        self.try_layer(first, mixed, fingerprint)
+    pub(super) fn locate_first<const SPLIT: bool>(
+        &self,
+        mixed: u64,
+        fingerprint: u64,
+    ) -> Option<Window> {
+        let start = start_of(mixed, self.first.starts);
+        // Without layers there are no thresholds either.
+        let codes = *self
+            .thresholds
+            .get((start / (4 * BUCKET_STARTS)) as usize)?;
+        if start % BUCKET_STARTS < bumped(codes, start / BUCKET_STARTS) {
+            return None;
+        }
+        let Planes { narrow, wide } = self.planes;
+        let block = start / BLOCK_SLOTS;
+        let (beyond, wider) = match block.checked_sub(u64::from(self.first.split)) {
+            Some(beyond) if SPLIT => (beyond, wide),
+            _ => (0, narrow),
+        };
+        Some(Window {
+            first: block * u64::from(narrow) + beyond,
+            planes: u32::from(wider),
+            shift: (start % BLOCK_SLOTS) as u32,
+            row: coefficients(mixed),
+            fingerprint,
+        })
     }
 
     /// Finds the place of a key's value that is not in the first layer, from the same mixed hash.
@@ -197,8 +252,8 @@ impl Ribbon {
     #[inline]
     fn bumped(&self, layer: &Layer, bucket: u64) -> u64 {
         // Four codes per byte; the bucket's index is bounded by the length that was parsed.
-        let byte = self.thresholds[layer.first_threshold + (bucket / 4) as usize];
-        u64::from(BUMPED_STARTS[usize::from(byte >> (bucket % 4 * 2) & 3)])
+        let codes = self.thresholds[layer.first_threshold + (bucket / 4) as usize];
+        bumped(codes, bucket)
     }
 
     /// Words of the body.
@@ -306,14 +361,21 @@ impl Ribbon {
         let tail = if has_tail == 1 { layers.pop() } else { None };
         let thresholds = fields.bytes(threshold_bytes, "ribbon header: thresholds cut short")?;
         let stash = parse_stash(fields, stash_count, planes)?;
-        Ok(Self {
-            planes,
-            layers,
-            tail,
-            thresholds: thresholds.to_vec(),
-            stash,
-        })
+        let mut ribbon = Self::new(planes);
+        // As many as there are: of a small segment's filter, each takes a share that counts.
+        ribbon.layers.reserve_exact(layers.len());
+        layers.into_iter().for_each(|layer| ribbon.push(layer));
+        ribbon.tail = tail;
+        ribbon.thresholds = thresholds.to_vec();
+        ribbon.stash = stash;
+        Ok(ribbon)
     }
+}
+
+/// The same, from the byte that has the bucket's code.
+#[inline(always)]
+fn bumped(codes: u8, bucket: u64) -> u64 {
+    u64::from(BUMPED_STARTS[usize::from(codes >> (bucket % 4 * 2) & 3)])
 }
 
 fn parse_layer(fields: &mut Fields<'_>, planes: Planes) -> Result<Layer, Damaged> {

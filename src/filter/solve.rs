@@ -72,13 +72,7 @@ struct Solver {
 
 impl Solver {
     fn new(width: Width, key_count: usize) -> Self {
-        let ribbon = Ribbon {
-            planes: width.planes,
-            layers: Vec::new(),
-            tail: None,
-            thresholds: Vec::new(),
-            stash: Vec::new(),
-        };
+        let ribbon = Ribbon::new(width.planes);
         let bits = f64::from(width.planes.narrow) + width.wide_share;
         let words = key_count as f64 * bits / 64.0 * 1.02;
         let body = Vec::with_capacity(words as usize);
@@ -103,7 +97,7 @@ impl Solver {
         thresholds.resize(layer.first_threshold + layer.threshold_bytes() as usize, 0);
         *keys = fill_layer(keys, band, &layer, &mut thresholds[layer.first_threshold..]);
         self.append(&layer, band);
-        self.ribbon.layers.push(layer);
+        self.ribbon.push(layer);
     }
 
     /// Places the last keys, sorted: in a tail of the size that costs least, the rest in the stash.

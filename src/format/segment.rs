@@ -136,7 +136,7 @@ pub(crate) struct FilterProperties {
     /// Code of [`crate::filter::FilterKind`]; an unknown one means "no filter".
     pub(crate) kind: u8,
     pub(crate) body_words: u64,
-    /// Two different keys of the segment have the same 64-bit hash.
+    /// Two different keys of the segment have the same 64-bit hash, and the filter tells a place.
     pub(crate) equal_hashes: bool,
     pub(crate) designed_rate: f64,
 }

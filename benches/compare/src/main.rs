@@ -16,6 +16,8 @@ use work::{GROUPS, Job};
 
 mod engine;
 mod engines;
+#[cfg(feature = "filters")]
+mod filters;
 mod keys;
 mod measure;
 mod metric;
@@ -45,6 +47,22 @@ enum Command {
         /// The page: what is between its markers is replaced.
         #[arg(long)]
         page: PathBuf,
+    },
+    /// Measures filters, without stores, beside those of other crates.
+    #[cfg(feature = "filters")]
+    Filters {
+        /// Keys of each filter.
+        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..1 << 32))]
+        keys: u64,
+        /// How often everything is measured.
+        #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..))]
+        rounds: u64,
+        /// Copies of each filter, lookups being spread over them, to exceed the caches.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..1 << 16))]
+        copies: u64,
+        /// File to which each measurement is appended as a line of JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
     },
     /// Prints the names of stores and groups.
     List,
@@ -136,6 +154,18 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report { files, page } => report::write(&files, &page),
+        #[cfg(feature = "filters")]
+        Command::Filters {
+            keys,
+            rounds,
+            copies,
+            json,
+        } => filters::run(&filters::Question {
+            keys,
+            rounds,
+            copies,
+            json: json.as_deref(),
+        }),
         Command::List => {
             list();
             Ok(())

@@ -169,13 +169,12 @@ pub(super) fn bit(words: &[u64], at: u64) -> bool {
 #[inline]
 pub(super) fn cell(words: &[u64], width: u32, at: u64) -> u64 {
     let first = at * u64::from(width);
-    let (word, shift) = ((first / 64) as usize, first % 64);
-    let low = words[word] >> shift;
-    let high = if shift + u64::from(width) > 64 {
-        words[word + 1] << (64 - shift)
-    } else {
-        0
-    };
+    let last = first + u64::from(width) - 1;
+    let shift = first % 64;
+    let low = words[(first / 64) as usize] >> shift;
+    // Where the cell does not go over into another word, this is the same one, and what it adds is above
+    // the width. A branch would be guessed wrong too often.
+    let high = (words[(last / 64) as usize] << 1) << (63 - shift);
     (low | high) & (u64::MAX >> (64 - width))
 }
 

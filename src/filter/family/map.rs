@@ -133,7 +133,7 @@ impl Lookup for Map {
     #[inline]
     fn get(&self, key: &[u8]) -> Option<u64> {
         let mixed = hash_key(self.seed, key).0;
-        let spot = match self.ribbon.locate_first(mixed, 0) {
+        let spot = match self.ribbon.locate_first::<true>(mixed, 0) {
             Some(window) => Spot::Body(window),
             None => self.ribbon.locate_bumped(mixed, 0),
         };

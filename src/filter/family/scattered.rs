@@ -63,7 +63,8 @@ pub(in crate::filter) fn build(input: &Build<'_>, shape: Scattered, bits_per_key
         kind: filter.shape.kind(),
         header: filter.encode(),
         designed_rate: filter.designed_rate(),
-        equal_hashes: has_equal(input.hashes),
+        // They tell no place that could be another key's.
+        equal_hashes: false,
         body,
     }
 }
@@ -144,12 +145,6 @@ fn peel(
         salt = remix(salt);
     }
     None
-}
-
-fn has_equal(hashes: &[KeyHash]) -> bool {
-    let mut sorted = hashes.to_vec();
-    sorted.sort_unstable();
-    sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// The resident part.

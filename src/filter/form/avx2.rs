@@ -2,13 +2,15 @@
 #![expect(unsafe_code, reason = "vectors are loaded through pointers")]
 
 use std::arch::x86_64::{
-    __m256i, _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_i32gather_epi32,
-    _mm256_loadu_si256, _mm256_movemask_ps, _mm256_mullo_epi32, _mm256_permute4x64_epi64,
-    _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sllv_epi32,
-    _mm256_srli_epi32, _mm256_testc_si256, _mm256_xor_si256,
+    __m256i, _bzhi_u64, _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps,
+    _mm256_i32gather_epi32, _mm256_loadu_si256, _mm256_movemask_ps, _mm256_mullo_epi32,
+    _mm256_permute4x64_epi64, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_shuffle_ps,
+    _mm256_slli_epi32, _mm256_sllv_epi32, _mm256_srli_epi32, _mm256_testc_si256, _mm256_xor_si256,
 };
 
-use super::{Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, portable};
+use super::{
+    Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Window, portable,
+};
 
 // Vectors of this kind cannot count bits; one word after the other is faster than to fold them.
 pub(super) use super::popcnt::substitute;
@@ -21,14 +23,20 @@ pub(super) fn is_available() -> bool {
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn ask_bloomier(filter: &Bloomier, hash: KeyHash, body: &[u64]) -> Answer {
-    filter.ask(hash, body, |words, planes, row, shift| {
-        evaluate(words, planes, row, shift)
-    })
+    filter.ask::<true>(hash, body, |window, words| open(window, words))
 }
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn ask_bloom(filter: &Blocked, hash: KeyHash, body: &[u64]) -> Answer {
     filter.ask(hash, body, |line, mixed, count| has_all(line, mixed, count))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
+    let planes = window.planes;
+    let value = evaluate(words, planes as usize, window.row, window.shift);
+    value ^ _bzhi_u64(window.fingerprint, planes)
 }
 
 #[inline]

@@ -3,86 +3,124 @@
 #![expect(unsafe_code, reason = "vectors are loaded through pointers")]
 
 use std::arch::x86_64::{
-    __m512i, _bzhi_u32, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
+    _bzhi_u32, _bzhi_u64, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
     _mm512_maskz_loadu_epi64, _mm512_mullo_epi32, _mm512_or_si512, _mm512_permutexvar_epi32,
     _mm512_popcnt_epi64, _mm512_rorv_epi32, _mm512_set1_epi32, _mm512_set1_epi64,
-    _mm512_setr_epi64, _mm512_slli_epi64, _mm512_srli_epi32, _mm512_srlv_epi64,
-    _mm512_storeu_si512, _mm512_test_epi32_mask, _mm512_test_epi64_mask, _mm512_xor_si512,
+    _mm512_setr_epi64, _mm512_shrdv_epi64, _mm512_slli_epi64, _mm512_srli_epi32, _mm512_srlv_epi64,
+    _mm512_storeu_si512, _mm512_test_epi32_mask, _mm512_test_epi64_mask,
 };
 
-use super::{Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Row, SLOTS};
+use super::{
+    Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Planes, Row, SLOTS, Window,
+};
+
+/// Groups of eight planes in the widest value.
+const GROUPS_MAX: usize = SLOTS / LANES;
 
 pub(super) fn is_available() -> bool {
     std::is_x86_feature_detected!("avx512f")
+        && std::is_x86_feature_detected!("avx512dq")
+        && std::is_x86_feature_detected!("avx512vbmi2")
         && std::is_x86_feature_detected!("avx512vpopcntdq")
         && std::is_x86_feature_detected!("bmi2")
         && std::is_x86_feature_detected!("popcnt")
 }
 
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn ask_bloomier(filter: &Bloomier, hash: KeyHash, body: &[u64]) -> Answer {
-    filter.ask(hash, body, |words, planes, row, shift| {
-        evaluate(words, planes, row, shift)
+    let Planes { narrow, wide } = filter.planes();
+    if narrow != wide {
+        return match wide {
+            ..=8 => ask_groups::<1, true>(filter, hash, body),
+            9..=16 => ask_groups::<2, true>(filter, hash, body),
+            _ => ask_groups::<GROUPS_MAX, true>(filter, hash, body),
+        };
+    }
+    match wide {
+        ..=8 => ask_groups::<1, false>(filter, hash, body),
+        9..=16 => ask_groups::<2, false>(filter, hash, body),
+        17..=24 => ask_groups::<3, false>(filter, hash, body),
+        _ => ask_groups::<GROUPS_MAX, false>(filter, hash, body),
+    }
+}
+
+/// The same where no value has more than so many groups of planes, and all have the same number unless
+/// they are `SPLIT`. A function for each case, so that the way of most filters is straight.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
+fn ask_groups<const GROUPS: usize, const SPLIT: bool>(
+    filter: &Bloomier,
+    hash: KeyHash,
+    body: &[u64],
+) -> Answer {
+    filter.ask::<SPLIT>(hash, body, |window, words| {
+        let planes = window.planes;
+        let value = evaluate_groups::<GROUPS>(words, planes as usize, window.row, window.shift);
+        value ^ _bzhi_u64(window.fingerprint, planes)
     })
 }
 
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn ask_bloom(filter: &Blocked, hash: KeyHash, body: &[u64]) -> Answer {
     filter.ask(hash, body, |line, mixed, count| has_all(line, mixed, count))
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
+    let planes = window.planes;
+    let value = evaluate(words, planes as usize, window.row, window.shift);
+    value ^ _bzhi_u64(window.fingerprint, planes)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
-    let planes = Planes {
-        low: &words[..planes],
-        high: &words[words.len() - planes..],
-        masks: (
-            _mm512_set1_epi64((row << shift) as i64),
-            _mm512_set1_epi64(((row >> 1) >> (63 - shift)) as i64),
-        ),
-    };
-    let mut value = planes.bits(0);
-    if planes.low.len() > LANES {
-        value |= planes.bits(LANES) << LANES;
-    }
-    if planes.low.len() > 2 * LANES {
-        for first in (2 * LANES..planes.low.len()).step_by(LANES) {
-            value |= planes.bits(first) << first;
+    evaluate_groups::<GROUPS_MAX>(words, planes, row, shift)
+}
+
+/// The same for at most so many groups of eight planes. Of two, the first is whole.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
+fn evaluate_groups<const GROUPS: usize>(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
+    let low = &words[..planes];
+    let high = &words[words.len() - planes..];
+    let (shift, row) = (
+        _mm512_set1_epi64(i64::from(shift)),
+        _mm512_set1_epi64(row as i64),
+    );
+    // Worth while for two; three become slower.
+    let exact = GROUPS <= 2;
+    assert!(!exact || planes >= (GROUPS - 1) * LANES);
+    let mut value = 0;
+    let mut first = 0;
+    for group in 1..=GROUPS {
+        let there = if exact && group < GROUPS {
+            0xff
+        } else {
+            // The last group may have no planes; then nothing is loaded.
+            _bzhi_u32(0xff, planes.saturating_sub(first) as u32) as u8
+        };
+        // SAFETY: words outside the mask are not touched, those in it lie within the slice.
+        let low =
+            unsafe { _mm512_maskz_loadu_epi64(there, low.as_ptr().wrapping_add(first).cast()) };
+        // SAFETY: as above; both slices have the same length.
+        let high =
+            unsafe { _mm512_maskz_loadu_epi64(there, high.as_ptr().wrapping_add(first).cast()) };
+        // With a shift of 0 the second block, which then is the first, has no part in it.
+        let slots = _mm512_and_si512(_mm512_shrdv_epi64(low, high, shift), row);
+        let ones = _mm512_set1_epi64(1);
+        let bits = _mm512_test_epi64_mask(_mm512_popcnt_epi64(slots), ones);
+        value |= u64::from(bits) << first;
+        first += LANES;
+        if GROUPS == GROUPS_MAX && first >= planes {
+            break;
         }
     }
     value
 }
 
-/// Two blocks, and where in them the equation's coefficients are.
-struct Planes<'a> {
-    low: &'a [u64],
-    /// As many as `low`.
-    high: &'a [u64],
-    masks: (__m512i, __m512i),
-}
-
-impl Planes<'_> {
-    /// The bits of the value from eight planes or as many as there are; `first` is one of them.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
-    fn bits(&self, first: usize) -> u64 {
-        let (low, high) = (&self.low[first..], &self.high[first..]);
-        let there = _bzhi_u32(0xff, low.len() as u32) as u8;
-        // SAFETY: words outside the mask are not touched, those in it lie within the slice.
-        let low = unsafe { _mm512_maskz_loadu_epi64(there, low.as_ptr().cast()) };
-        // SAFETY: as above; both slices have the same length.
-        let high = unsafe { _mm512_maskz_loadu_epi64(there, high.as_ptr().cast()) };
-        let slots = _mm512_xor_si512(
-            _mm512_and_si512(low, self.masks.0),
-            _mm512_and_si512(high, self.masks.1),
-        );
-        let ones = _mm512_set1_epi64(1);
-        u64::from(_mm512_test_epi64_mask(_mm512_popcnt_epi64(slots), ones))
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn substitute(rows: &[Row; SLOTS], planes: usize, state: &mut [u64; SLOTS]) {
     let (pairs, _) = state.as_chunks_mut();
     for (pair, lanes) in pairs.iter_mut().enumerate() {
@@ -97,7 +135,7 @@ pub(super) fn substitute(rows: &[Row; SLOTS], planes: usize, state: &mut [u64; S
 /// The same for sixteen planes: each slot waits for the one after it, so two vectors take hardly longer
 /// than one.
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 fn substitute_lanes(rows: &[Row; SLOTS], first: i64, lanes: &mut [u64; 2 * LANES]) {
     let ones = _mm512_set1_epi64(1);
     let numbers = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
@@ -131,7 +169,7 @@ fn substitute_lanes(rows: &[Row; SLOTS], first: i64, lanes: &mut [u64; 2 * LANES
 
 /// All probes at once, or half of them if they are more than 16.
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn has_all(line: &[u64; LINE_WORDS], mixed: u64, count: u8) -> bool {
     // SAFETY: a line has 64 bytes.
     let line = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };

@@ -27,7 +27,9 @@ mod tests;
 use super::band::Row;
 use super::blocked::{Blocked, LINE_WORDS, probes};
 use super::bloomier::Bloomier;
-use super::{Answer, KeyHash};
+#[cfg(target_arch = "x86_64")]
+use super::ribbon::Planes;
+use super::{Answer, KeyHash, Window};
 
 /// Slots of a block, and most planes.
 pub(super) const SLOTS: usize = 64;
@@ -137,6 +139,17 @@ impl Form {
         )
     }
 
+    /// The value at a window without the fingerprint, cut to its planes. `words` are those of the window.
+    #[inline]
+    pub(super) fn open(self, window: &Window, words: &[u64]) -> u64 {
+        in_form!(
+            self,
+            open,
+            portable::open::<COUNTED>(window, words),
+            (window, words)
+        )
+    }
+
     /// Moves the state of a back substitution down over one block: before, bit `k` of a plane is slot
     /// `k` of the next block; after, of this one.
     #[inline]
@@ -155,7 +168,7 @@ impl Form {
         in_form!(
             self,
             ask_bloomier,
-            filter.ask(hash, body, portable::evaluate::<COUNTED>),
+            filter.ask::<true>(hash, body, portable::open::<COUNTED>),
             (filter, hash, body)
         )
     }

@@ -1,6 +1,6 @@
 //! The portable form, for x86-64 processors that count the bits of a word but have no wide vectors.
 
-use super::{Answer, Blocked, Bloomier, KeyHash, LINE_WORDS, Row, SLOTS, portable};
+use super::{Answer, Blocked, Bloomier, KeyHash, LINE_WORDS, Row, SLOTS, Window, portable};
 
 pub(super) fn is_available() -> bool {
     std::is_x86_feature_detected!("popcnt")
@@ -9,6 +9,11 @@ pub(super) fn is_available() -> bool {
 #[target_feature(enable = "popcnt")]
 pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
     portable::evaluate::<true>(words, planes, row, shift)
+}
+
+#[target_feature(enable = "popcnt")]
+pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
+    portable::open::<true>(window, words)
 }
 
 // Not to be inlined into forms that could vectorise it, which makes it slower.
@@ -20,7 +25,7 @@ pub(super) fn substitute(rows: &[Row; SLOTS], planes: usize, state: &mut [u64; S
 
 #[target_feature(enable = "popcnt")]
 pub(super) fn ask_bloomier(filter: &Bloomier, hash: KeyHash, body: &[u64]) -> Answer {
-    filter.ask(hash, body, portable::evaluate::<true>)
+    filter.ask::<true>(hash, body, portable::open::<true>)
 }
 
 #[target_feature(enable = "popcnt")]

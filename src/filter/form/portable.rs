@@ -1,7 +1,7 @@
 //! The form that every processor executes, written for 64-bit registers and left to the compiler to
 //! vectorise. `COUNTED` is for processors that count the bits of a word with one instruction.
 
-use super::{LANES, LINE_WORDS, Row, SLOTS, probes};
+use super::{LANES, LINE_WORDS, Row, SLOTS, Window, probes};
 
 /// Slots solved together.
 const STEP: usize = 4;
@@ -34,6 +34,14 @@ pub(super) fn evaluate<const COUNTED: bool>(
         }
         _ => evaluate_few(low, high, masks),
     }
+}
+
+/// See [`Form::open`](super::Form::open).
+#[inline(always)]
+pub(super) fn open<const COUNTED: bool>(window: &Window, words: &[u64]) -> u64 {
+    let planes = window.planes;
+    let value = evaluate::<COUNTED>(words, planes as usize, window.row, window.shift);
+    (value ^ window.fingerprint) & (u64::MAX >> (u64::BITS - planes))
 }
 
 /// Eight bits of the value, from eight planes.

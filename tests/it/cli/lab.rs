@@ -32,7 +32,7 @@ fn every_experiment_measures_what_theory_expects() {
         *counts
             .entry(line["experiment"].as_str().unwrap())
             .or_default() += 1;
-        for field in ["structure", "quantity"] {
+        for field in ["exercise", "structure", "quantity"] {
             assert!(
                 !line[field].as_str().unwrap().is_empty(),
                 "{field} in {line}"
@@ -71,8 +71,10 @@ fn every_experiment_measures_what_theory_expects() {
             experiment["question"].as_str().unwrap().ends_with('?'),
             "{experiment}"
         );
+        let exercise = experiment["exercise"].as_str().unwrap();
         assert!(counts.get(name) > Some(&2), "{name}: {counts:?}");
         assert!(page.contains(&format!("<h2 id=\"{name}\">")), "{name}");
+        assert!(page.contains(&format!("Exercise: {exercise}.")), "{name}");
     }
     assert_eq!(counts.len(), listed.len());
     assert!(bounded > 100, "{bounded} measurements have bounds");
@@ -103,9 +105,11 @@ fn a_seed_repeats_an_experiment() {
 fn tables_are_printed_for_people() {
     let text = stdout(&["lab", "top", "--keys", "2000"]);
     assert!(
-        text.starts_with("top: ") && text.contains("space-saving"),
+        text.starts_with("top: ")
+            && text.contains("\nExercise: the most frequent keys of a stream."),
         "{text}"
     );
+    assert!(text.contains("space-saving"), "{text}");
     assert!(
         text.contains("largest error") && text.contains("expected"),
         "{text}"

@@ -7,9 +7,11 @@ use super::exercises::{
 use super::outcome::Outcome;
 use crate::exit::Failure;
 
-/// An experiment: its name on the command line, the question, and how to find the answer.
+/// An experiment: its name on the command line, the exercise of the course on filters that it answers,
+/// the question, and how to find the answer.
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
+    pub(crate) exercise: &'static str,
     pub(crate) question: &'static str,
     pub(crate) run: fn(&Bench) -> Result<Outcome, Failure>,
 }
@@ -18,106 +20,127 @@ pub(crate) struct Experiment {
 pub(crate) const ALL: &[Experiment] = &[
     Experiment {
         name: "fill",
+        exercise: "rate against theory over fill",
         question: "How does the rate of false positives grow while a Bloom filter fills, and does (1 - e^(-kn/m))^k foretell it?",
         run: bloom::by_fill,
     },
     Experiment {
         name: "probes",
+        exercise: "k around its optimum",
         question: "Is m/n ln 2 the best number of hash functions, and what does another number cost?",
         run: bloom::by_probes,
     },
     Experiment {
         name: "memory",
+        exercise: "memory halved",
         question: "What does half of the memory cost?",
         run: bloom::by_memory,
     },
     Experiment {
         name: "hashing",
+        exercise: "hash families",
         question: "Does it matter which hash functions choose the bits?",
         run: hashing::families,
     },
     Experiment {
         name: "skew",
+        exercise: "skewed against uniform input",
         question: "Does it matter whether keys come alike or some far more often than others?",
         run: bloom::by_skew,
     },
     Experiment {
         name: "cost",
+        exercise: "cost of insert and lookup over k and key length",
         question: "What do more hash functions and longer keys cost?",
         run: hashing::cost,
     },
     Experiment {
         name: "wrong-size",
+        exercise: "wrong n by 20 %",
         question: "What if a fifth more keys come than expected, or a fifth fewer?",
         run: bloom::by_wrong_size,
     },
     Experiment {
         name: "ensemble",
+        exercise: "ensemble against one filter",
         question: "Are several filters that must all agree better than one of the same memory?",
         run: combined::ensemble,
     },
     Experiment {
         name: "compressed",
+        exercise: "compressed sizes",
         question: "How far can a sparse filter be compressed, and does that pay?",
         run: combined::compressed,
     },
     Experiment {
         name: "scalable",
+        exercise: "scalable growth",
         question: "What does a filter cost that grows with its keys?",
         run: combined::scalable,
     },
     Experiment {
         name: "hierarchical",
+        exercise: "rate and time of a hierarchical filter",
         question: "Does a small filter in front of a large one save time?",
         run: combined::hierarchical,
     },
     Experiment {
         name: "maps",
+        exercise: "Bloomier constructions compared: success, space and speed",
         question: "What do static maps take: ribbon, peeling, binary fuse?",
         run: maps::run,
     },
     Experiment {
         name: "full",
+        exercise: "load limits of filters with deletion",
         question: "How far can cuckoo and quotient filters be filled, and is anything lost then?",
         run: limits::full,
     },
     Experiment {
         name: "load",
+        exercise: "behaviour on the way to the load limit",
         question: "What do cuckoo, quotient and counting filters cost on the way there?",
         run: limits::on_the_way,
     },
     Experiment {
         name: "counting",
+        exercise: "errors of counting, spectral and layered filters",
         question: "How often do counting, spectral and layered filters count a key too high?",
         run: counting::run,
     },
     Experiment {
         name: "width",
+        exercise: "sketch errors over their width",
         question: "How far are count-min and count sketch off, by their width?",
         run: frequencies::by_width,
     },
     Experiment {
         name: "exponent",
+        exercise: "sketch errors over the skew of a Zipf stream",
         question: "How far are count-min and count sketch off, by the skew of the stream?",
         run: frequencies::by_exponent,
     },
     Experiment {
         name: "moments",
+        exercise: "the second moment of a stream",
         question: "How well does a tug of war tell how skewed a stream is, and at what cost?",
         run: moments::run,
     },
     Experiment {
         name: "top",
+        exercise: "the most frequent keys of a stream",
         question: "How many counters does space-saving need to find the most frequent keys?",
         run: top::run,
     },
     Experiment {
         name: "distinct",
+        exercise: "distinct keys of a stream",
         question: "How well do LogLog and HyperLogLog count distinct keys, few and many?",
         run: distinct::run,
     },
     Experiment {
         name: "tradeoff",
+        exercise: "trade-off table over all structures",
         question: "Which filter for which work: memory, time and rate of all of them?",
         run: tradeoff::run,
     },

@@ -35,8 +35,9 @@ pub(crate) fn page(
 
 fn section(experiment: &Experiment, outcome: &Outcome) -> Result<String, Failure> {
     let mut markup = format!(
-        "<h2 id=\"{name}\">{name}</h2>\n<p>{question}</p>\n",
+        "<h2 id=\"{name}\">{name}</h2>\n<p>{question}</p>\n<p>Exercise: {exercise}.</p>\n",
         name = experiment.name,
+        exercise = page::escape(experiment.exercise),
         question = page::escape(experiment.question),
     );
     for plot in &outcome.plots {

@@ -48,7 +48,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     for (experiment, outcome) in &outcomes {
         if args.json {
             for line in &outcome.lines {
-                line.json(experiment.name).write(&mut output)?;
+                line.json((experiment.name, experiment.exercise))
+                    .write(&mut output)?;
             }
         } else {
             write!(output, "{}", text(experiment, outcome))?;
@@ -59,7 +60,13 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
 }
 
 fn text(experiment: &Experiment, outcome: &Outcome) -> String {
-    let mut text = format!("{}: {}\n\n", experiment.name, experiment.question);
+    let Experiment {
+        name,
+        exercise,
+        question,
+        ..
+    } = experiment;
+    let mut text = format!("{name}: {question}\nExercise: {exercise}.\n\n");
     text.push_str(&table::table(&outcome.lines).whole(1));
     for note in &outcome.notes {
         text.push_str(&format!("- {note}\n"));
@@ -91,6 +98,7 @@ fn list(json: bool) -> Result<Exit, Failure> {
         if json {
             crate::json::Object::new()
                 .field("experiment", experiment.name)
+                .field("exercise", experiment.exercise)
                 .field("question", experiment.question)
                 .write(&mut output)?;
         } else {

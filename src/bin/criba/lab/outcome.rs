@@ -264,10 +264,11 @@ impl Outcome {
 
 impl Line {
     /// The line as an object: names of parameters are fields.
-    pub(crate) fn json(&self, experiment: &str) -> Object {
+    pub(crate) fn json(&self, (experiment, exercise): (&str, &str)) -> Object {
         let subject = &self.subject;
         let mut object = Object::new()
             .field("experiment", experiment)
+            .field("exercise", exercise)
             .field("structure", subject.structure.as_str());
         for (name, value) in &subject.parameters {
             let name = name.replace([' ', '-'], "_");

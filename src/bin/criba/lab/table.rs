@@ -136,10 +136,13 @@ mod tests {
             ["a", "7", "-", "9.60", "1.00%", "0.990%", "12.3"]
         );
         assert_eq!(table.rows[1], ["b", "-", "0.5", "-", "-", "-", "5.00"]);
-        let line = outcome.lines[0].json("x").to_line();
-        let start = "{\"experiment\":\"x\",\"structure\":\"a\",\"probes\":7,\"quantity\":\"rate\",";
+        let line = outcome.lines[0].json(("x", "y")).to_line();
+        let start = "{\"experiment\":\"x\",\"exercise\":\"y\",\"structure\":\"a\",\"probes\":7,";
+        let end = "\"bits_per_key\":9.6}";
         assert!(
-            line.starts_with(start) && line.ends_with("\"bits_per_key\":9.6}"),
+            line.starts_with(start)
+                && line.contains("\"quantity\":\"rate\",")
+                && line.ends_with(end),
             "{line}"
         );
     }
