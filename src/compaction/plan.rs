@@ -233,7 +233,8 @@ fn flushed_score(runs: &[RunFacts], shape: &TreeShape) -> f64 {
     let overlapping = below.map_or(&[][..], |(run, range)| run.overlapping(range));
     let bytes: u64 = flushed.iter().map(|segment| segment.bytes).sum();
     let rewritten = overlapping.iter().map(|segment| segment.bytes).sum();
-    if score < PATIENCE && bytes < rewritten {
+    // While there is one level, its merges are all there is to do, and reads matter more.
+    if last_level(runs) > 1 && score < PATIENCE && bytes < rewritten {
         return 0.0;
     }
     score
