@@ -2,6 +2,9 @@
 //!
 //! The last one is no remnant: when a segment is full, the next entries are held back until there
 //! are enough of them to begin another; if the input ends before, they go into the full one.
+//!
+//! A segment that is half full ends where one of the level below does, so that it overlaps no more
+//! of them than it must when it is merged into that level (as in RocksDB since 7.8, 2022).
 
 use std::sync::Arc;
 
@@ -24,6 +27,8 @@ pub(crate) struct OutputOptions {
     pub(crate) writer: WriterOptions,
     /// A segment that has reached this size is ended at the next key.
     pub(crate) segment_bytes: u64,
+    /// Last keys of the segments of the level below, ascending: where one half as large is ended.
+    pub(crate) below: Arc<[Vec<u8>]>,
     pub(crate) level: u32,
     /// The run of the segments; `None` for a run of its own, newer than all there are.
     pub(crate) run: Option<u64>,
@@ -45,6 +50,8 @@ pub(crate) struct Output<'a> {
     ids: Vec<u64>,
     finished: Vec<Finished>,
     last_key: LastKey,
+    /// Segments of the level below that end before the last key.
+    passed: usize,
     written_bytes: u64,
     /// The next entries while the segment is full, and bytes of their keys and values.
     held: Vec<Item>,
@@ -65,6 +72,7 @@ impl<'a> Output<'a> {
             ids: Vec::new(),
             finished: Vec::new(),
             last_key: LastKey::default(),
+            passed: 0,
             written_bytes: 0,
             held: Vec::new(),
             held_bytes: 0,
@@ -73,12 +81,15 @@ impl<'a> Output<'a> {
 
     /// Adds the next entry, in the order of [`crate::key::compare`].
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
-        let full = |writer: &Writer| writer.is_full(self.options.segment_bytes);
         // All versions of a key stay in one segment.
         let may_end = self.last_key.get() != Some(entry.key);
+        let mut is_between = false;
         if may_end {
             self.last_key.set(entry.key);
+            is_between = self.passes(entry.key);
         }
+        let bytes = self.options.segment_bytes;
+        let full = |writer: &Writer| writer.is_full(if is_between { bytes / 2 } else { bytes });
         if self.held.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
             return self.write(entry);
         }
@@ -88,6 +99,14 @@ impl<'a> Output<'a> {
         }
         self.finish_segment()?;
         self.write_held()
+    }
+
+    /// Whether a segment of the level below ends before this key and not before the last one.
+    fn passes(&mut self, key: &[u8]) -> bool {
+        let before = self.passed;
+        let rest = self.options.below.iter().skip(before);
+        self.passed += rest.take_while(|last| ***last < *key).count();
+        self.passed > before
     }
 
     /// As a copy: the block that the entry lies in may be many times as large.
@@ -187,4 +206,94 @@ pub(crate) fn remove_segments(
         }
     }
     left
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::filter;
+    use crate::key::{Kind, Sequence};
+    use crate::options::Compression;
+    use crate::storage::Memory;
+
+    struct Numbers(Cell<u64>);
+
+    impl FileNumbers for Numbers {
+        fn allocate(&self) -> Result<u64> {
+            self.0.set(self.0.get() + 1);
+            Ok(self.0.get())
+        }
+
+        fn give_back(&self, _: u64) {}
+    }
+
+    /// First and last of the keys 0 to 999, of 100 bytes each with their values, in each segment
+    /// of 20,000 bytes above segments that end at these keys.
+    fn written(below: &[u64]) -> Vec<(u64, u64)> {
+        let memory = Memory::new();
+        memory.create_dir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(memory);
+        let key = |n: u64| format!("{n:010}").into_bytes();
+        let writer = WriterOptions {
+            store_id: 1,
+            hash_seed: 1,
+            hash_key: filter::hash_key,
+            block_bytes: 1024,
+            entries_per_group: 4,
+            compression: Compression::None,
+            filter: None,
+            sequence_base: Sequence(1),
+            filter_salt: 1,
+        };
+        let options = OutputOptions {
+            writer,
+            segment_bytes: 20_000,
+            below: below.iter().map(|n| key(*n)).collect(),
+            level: 1,
+            run: None,
+            written_ms: 0,
+        };
+        let numbers = Numbers(Cell::new(0));
+        let mut output = Output::new(&storage, &numbers, options);
+        for n in 0..1000 {
+            let entry = Entry {
+                key: &key(n),
+                sequence: Sequence(1),
+                kind: Kind::Value,
+                value: &[7; 90],
+            };
+            output.add(&entry).unwrap();
+        }
+        let number = |key: &[u8]| std::str::from_utf8(key).unwrap().parse().unwrap();
+        let finished = output.finish().unwrap();
+        let keys = |one: &Finished| (number(&one.meta.first_key), number(&one.meta.last_key));
+        finished.iter().map(keys).collect()
+    }
+
+    #[test]
+    fn segments_end_where_those_below_do() {
+        let full = written(&[]);
+        let lengths = |all: &[(u64, u64)]| -> Vec<u64> {
+            all.iter().map(|(first, last)| last - first + 1).collect()
+        };
+        assert_eq!(lengths(&full), [181, 181, 181, 181, 181, 95]);
+        // Every 150 keys: more than half a segment, and less than a whole one.
+        let below: Vec<u64> = (149..1000).step_by(150).collect();
+        let aligned = written(&below);
+        assert!(
+            aligned
+                .iter()
+                .zip(&below)
+                .all(|((_, last), end)| last == end)
+        );
+        assert_eq!(lengths(&aligned), [150, 150, 150, 150, 150, 150, 100]);
+        // Every 40 keys: the first end behind half of a segment.
+        let below: Vec<u64> = (39..1000).step_by(40).collect();
+        let aligned = written(&below);
+        assert_eq!(lengths(&aligned)[..7], [120; 7]);
+        // None within a segment, or where all begins: as if there were none.
+        assert_eq!(written(&[0, 998]), full);
+    }
 }

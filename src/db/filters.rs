@@ -128,6 +128,7 @@ impl Shared {
                 filter_salt: 0,
             },
             segment_bytes: self.options.segment_bytes,
+            below: Arc::default(),
             level,
             run,
             written_ms: 0,

@@ -16,6 +16,7 @@ use crate::compaction::{
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::segment::{Finished, Segment};
+use crate::version::Version;
 
 use super::estimate::merged_keys;
 use super::shared::{Counters, Shared, lock, nanos};
@@ -94,6 +95,16 @@ fn extents(segment: &Segment) -> Vec<Extent> {
     pieces.iter().zip(ends).map(extent).collect()
 }
 
+/// The last keys of the segments of a level that is one run.
+fn last_keys(version: &Version, level: u32) -> Arc<[Vec<u8>]> {
+    let mut runs = version.runs().iter().filter(|run| run.level == level);
+    let (Some(run), None) = (runs.next(), runs.next()) else {
+        return Arc::default();
+    };
+    let last_key = |one: &Arc<Segment>| one.meta.last_key.clone();
+    run.segments.iter().map(last_key).collect()
+}
+
 impl Shared {
     pub(super) fn merge(
         &self,
@@ -120,6 +131,7 @@ impl Shared {
         };
         let mut options = self.output_options((level, run), filter, base.unwrap_or(Sequence(0)));
         options.written_ms = self.merged_ms(inputs.segments());
+        options.below = last_keys(&version, level + 1);
         let merging = Arc::new(Merging {
             parts: inputs.cut(&cuts),
             options,

@@ -85,9 +85,12 @@ fn leveled_takes_all_flushed_runs_down_with_what_they_overlap() {
 #[test]
 fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
     let level1 = run(1, 9, &[segment(1, "a-m", 4), segment(2, "n-z", 4)]);
+    let level2 = run(2, 8, &[segment(3, "a-z", 20)]);
     let flushed = |count| (0..count).map(|n| run(0, 30 - n, &[segment(30 - n, "b-y", 2)]));
     let plan_with = |count| {
-        let runs: Vec<RunFacts> = flushed(count).chain([level1.clone()]).collect();
+        let runs: Vec<RunFacts> = flushed(count)
+            .chain([level1.clone(), level2.clone()])
+            .collect();
         assert_eq!(debt_bytes(&runs, &shape(Strategy::Leveled)) > 0, count > 3);
         plan(&runs, &shape(Strategy::Leveled))
     };
@@ -98,9 +101,14 @@ fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
     let runs = [
         run(0, 12, &[segment(12, "b-e", 2)]),
         run(0, 11, &[segment(11, "c-f", 2)]),
-        level1,
+        level1.clone(),
+        level2.clone(),
     ];
     let expected = merge(&[12, 11, 1], 1, Target::Join(9));
+    assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
+    // And where nothing lies below, reads matter more.
+    let runs: Vec<RunFacts> = flushed(2).chain([level1.clone()]).collect();
+    let expected = merge(&[30, 29, 1, 2], 1, Target::Join(9));
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
 }
 
