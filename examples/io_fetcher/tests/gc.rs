@@ -57,7 +57,10 @@ fn what_no_name_has_goes_and_its_space_comes_back() {
     assert_eq!((gone.removed, gone.kept), (30, none.kept - 30));
     // 30 times 20,000 bytes, but for the blocks at the two ends of each: what stays may lie between.
     let after = place.pack_bytes();
-    assert!(before - after > 30 * (20_000 - 2 * 4096), "{before} {after}");
+    assert!(
+        before - after > 30 * (20_000 - 2 * 4096),
+        "{before} {after}"
+    );
     place.check();
     assert_eq!(place.gc().removed, 0);
 
