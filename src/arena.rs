@@ -43,9 +43,7 @@ impl Chunk {
         // cells are. By invariant 2 nobody writes to it while the slice lives.
         unsafe { std::slice::from_raw_parts(cells.as_ptr().cast(), range.len()) }
     }
-}
 
-impl Chunk {
     /// All that was appended from a place on.
     ///
     /// # Panics

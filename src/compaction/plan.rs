@@ -227,17 +227,17 @@ const PATIENCE: f64 = 2.0;
 /// How far level 0 is out of shape: its runs to those that may be there; 0 while they may wait.
 fn flushed_score(runs: &[RunFacts], shape: &TreeShape) -> f64 {
     let score = of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs);
+    // While there is one level, its merges are all there is to do, and reads matter more.
+    if last_level(runs) <= 1 || score >= PATIENCE {
+        return score;
+    }
     let flushed: Vec<&SegmentFacts> = of_level(runs, 0).flat_map(|run| &run.segments).collect();
     let range = key_range(flushed.iter().copied());
     let below = of_level(runs, 1).next().zip(range);
     let overlapping = below.map_or(&[][..], |(run, range)| run.overlapping(range));
     let bytes: u64 = flushed.iter().map(|segment| segment.bytes).sum();
     let rewritten = overlapping.iter().map(|segment| segment.bytes).sum();
-    // While there is one level, its merges are all there is to do, and reads matter more.
-    if last_level(runs) > 1 && score < PATIENCE && bytes < rewritten {
-        return 0.0;
-    }
-    score
+    if bytes < rewritten { 0.0 } else { score }
 }
 
 /// All levels move down by one, and nothing is rewritten. Were the last level moved segment by

@@ -88,8 +88,8 @@ impl Builder {
     }
 
     /// Flushed runs that are merged down together when levels are leveled: 1 to 1000. Default 4.
-    /// They wait for more, up to twice as many, while they are less than what of level 1 would
-    /// have to be written anew with them.
+    /// Where there is a second level, they wait for more, up to twice as many, while they are less
+    /// than what of level 1 would have to be written anew with them.
     pub fn level0_runs(mut self, runs: u32) -> Builder {
         self.options.tree.level0_runs = runs;
         self

@@ -199,14 +199,7 @@ impl Tree {
         })
     }
 
-    /// Children whose separators stand before the target.
-    fn children_before(&self, inner: &Leaf, order: Order, target: Target<'_>) -> usize {
-        inner.partition(order, head(target.key, inner.prefix()), |least| {
-            self.is_before(least, target)
-        })
-    }
-
-    /// Entries of a leaf before the target.
+    /// Entries of a leaf, or separators of children, that stand before the target.
     #[inline]
     fn entries_before(&self, leaf: &Leaf, order: Order, target: Target<'_>) -> usize {
         leaf.partition(order, head(target.key, leaf.prefix()), |entry| {
@@ -294,24 +287,15 @@ impl Tree {
     /// Entries of a leaf before the target, or before the end of all, the last there is among
     /// them. None if there are none in the tree.
     pub(super) fn before(&self, target: Option<Target<'_>>) -> Option<Part> {
-        let Some(target) = target else {
-            return self.read(
-                |_, order| order.len(),
-                |leaf, high| {
-                    let order = leaf.order();
-                    Part::of(leaf, order, 0..order.len(), high)
-                },
-            );
+        let count = |node: &Leaf, order: Order| {
+            target.map_or(order.len(), |target| {
+                self.entries_before(node, order, target)
+            })
         };
-        let before = |leaf: &Leaf, high: EntryRef| {
+        self.read(count, |leaf, high| {
             let order = leaf.order();
-            let position = self.entries_before(leaf, order, target);
-            Part::of(leaf, order, 0..position, high)
-        };
-        self.read(
-            |inner, order| self.children_before(inner, order, target),
-            before,
-        )
+            Part::of(leaf, order, 0..count(leaf, order), high)
+        })
     }
 
     /// Adds an entry; returns the one after it if that may be one of the same key. Only one thread

@@ -20,28 +20,24 @@ struct Criba {
 }
 
 pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    opened(dir, settings, FilterPolicy::default())
+    opened(builder(dir, settings))
 }
 
 pub fn open_mapped(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    let builder = builder(dir, settings).io(Io::Mmap);
-    Ok(Box::new(Criba {
-        db: builder.open()?,
-    }))
+    opened(builder(dir, settings).io(Io::Mmap))
 }
 
 pub fn open_bloom(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     let bits_per_key = settings.filter_bits;
-    opened(dir, settings, FilterPolicy::Bloom { bits_per_key })
+    opened(builder(dir, settings).filter(FilterPolicy::Bloom { bits_per_key }))
 }
 
 pub fn open_ten_bits(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     let bits = BloomierBits::BitsPerKey(settings.filter_bits);
-    opened(dir, settings, FilterPolicy::Bloomier(bits))
+    opened(builder(dir, settings).filter(FilterPolicy::Bloomier(bits)))
 }
 
-fn opened(dir: &Path, settings: &Settings, filter: FilterPolicy) -> Result<Box<dyn Engine>> {
-    let builder = builder(dir, settings).filter(filter);
+fn opened(builder: Builder) -> Result<Box<dyn Engine>> {
     Ok(Box::new(Criba {
         db: builder.open()?,
     }))
