@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
 use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
 pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta, Traffic, Work};
+use crate::key::Sequence;
 use crate::storage::{self, AppendFile, ReadCause, Storage};
 
 /// The file that names the live manifest.
@@ -58,12 +59,16 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// A segment whose number, run or filter file is yet to be given: the next flush would be
-    /// taken for older than it.
+    /// A segment whose number, run, filter file or last sequence is yet to be given: the next flush
+    /// would be taken for older than it. Segments come with a floor behind their sequences.
     fn not_given(&self) -> Option<u64> {
-        let highest = |meta: &SegmentMeta| meta.id.max(meta.run).max(meta.filter_file);
+        let next = self.floor.map_or(Sequence(1), |floor| floor.next);
+        let is_ahead = |meta: &SegmentMeta| {
+            let highest = meta.id.max(meta.run).max(meta.filter_file);
+            highest >= self.next_file || meta.sequence_max >= next
+        };
         let mut segments = self.segments.values();
-        let found = segments.find(|meta| highest(meta) >= self.next_file);
+        let found = segments.find(|meta| is_ahead(meta));
         found.map(|meta| meta.id)
     }
 
@@ -239,7 +244,7 @@ impl Manifest {
             return Err(corrupt(at, "manifest: its first edit is missing".into()));
         }
         if let Some(id) = state.not_given() {
-            let what = format!("segment {id} has a number that was never given");
+            let what = format!("segment {id} has a number or sequence that was never given");
             return Err(corrupt(HEADER_BYTES, what));
         }
         Ok(Manifest {
@@ -466,7 +471,7 @@ impl Manifest {
     }
 
     /// Everything up to `sequence` is durable and nothing will follow.
-    pub(crate) fn mark_clean(&mut self, sequence: crate::key::Sequence) -> Result<()> {
+    pub(crate) fn mark_clean(&mut self, sequence: Sequence) -> Result<()> {
         let current = Current {
             clean_at: Some(sequence),
             ..self.current

@@ -37,6 +37,8 @@ pub(crate) struct RunFacts {
     pub(crate) level: u32,
     pub(crate) number: u64,
     pub(crate) segments: Vec<SegmentFacts>,
+    /// Bytes of entries that newer runs hide, by estimate; 0 where it was not worth one.
+    pub(crate) hidden_bytes: u64,
 }
 
 /// Where the output of a plan goes.
@@ -181,9 +183,6 @@ fn level_targets(runs: &[RunFacts], shape: &TreeShape) -> Vec<u64> {
     targets
 }
 
-/// How many times its target level 1 may be before flushed runs wait until it is smaller.
-const CROWDED: u64 = 2;
-
 fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     if (1..=last_level(runs)).any(|level| of_level(runs, level).nth(1).is_some()) {
         return runs_where_one_belongs(runs);
@@ -198,6 +197,9 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     }
     // The level that is most out of shape comes first; level 0 counts runs.
     let mut worst = (flushed_score(runs, shape), 0);
+    if worst.0 >= 1.0 && would_overfill(runs, shape) {
+        return deepen(runs);
+    }
     for (level, target) in (1..).zip(&targets) {
         let score = size(level) as f64 / (*target).max(1) as f64;
         if score > worst.0 && score > 1.0 {
@@ -205,10 +207,13 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         }
     }
     let (score, level) = worst;
-    // However many runs wait: each time they are merged down, all of level 1 is written anew.
-    let is_crowded = last_level(runs) > 1 && size(1) > targets[0].saturating_mul(CROWDED);
-    let plan = if level == 0 && score >= 1.0 && !is_crowded {
-        level0_down(runs, shape)
+    let plan = if level == 0 && score >= 1.0 {
+        let (flushed, rewritten) = flushed_bytes(runs);
+        // What must leave level 1 because of what comes leaves it before, or the merge would write
+        // it once more. However many runs wait.
+        let is_crowded = last_level(runs) > 1 && rewritten > 0 && flushed + rewritten > targets[0];
+        let room = is_crowded.then(|| one_down(runs, 1));
+        room.unwrap_or_else(|| level0_down(runs, shape))
     } else {
         None
     };
@@ -231,13 +236,25 @@ fn flushed_score(runs: &[RunFacts], shape: &TreeShape) -> f64 {
     if last_level(runs) <= 1 || score >= PATIENCE {
         return score;
     }
+    let (flushed, rewritten) = flushed_bytes(runs);
+    if flushed < rewritten { 0.0 } else { score }
+}
+
+/// Bytes of all flushed runs, and of what they overlap in level 1.
+fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
     let flushed: Vec<&SegmentFacts> = of_level(runs, 0).flat_map(|run| &run.segments).collect();
     let range = key_range(flushed.iter().copied());
     let below = of_level(runs, 1).next().zip(range);
     let overlapping = below.map_or(&[][..], |(run, range)| run.overlapping(range));
-    let bytes: u64 = flushed.iter().map(|segment| segment.bytes).sum();
-    let rewritten = overlapping.iter().map(|segment| segment.bytes).sum();
-    if bytes < rewritten { 0.0 } else { score }
+    let bytes = flushed.iter().map(|one| one.bytes).sum();
+    (bytes, overlapping.iter().map(|one| one.bytes).sum())
+}
+
+/// Whether the only level would have to move down right after the flushed runs were merged into it:
+/// moved before, it is not written once more for that.
+fn would_overfill(runs: &[RunFacts], shape: &TreeShape) -> bool {
+    let left = |run: &RunFacts| run.bytes().saturating_sub(run.hidden_bytes);
+    last_level(runs) == 1 && runs.iter().map(left).sum::<u64>() > shape.base_bytes
 }
 
 /// All levels move down by one, and nothing is rewritten. Were the last level moved segment by

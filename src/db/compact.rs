@@ -18,6 +18,7 @@ use crate::slice::Slice;
 use crate::version::{Run, Version};
 
 use super::asked::{Asked, Asking, CompactionJob, plan_range};
+use super::estimate::counted;
 use super::flush::chain;
 use super::parts::{Offer, parts_max};
 use super::shared::{Counters, Shared, View, lock};
@@ -524,8 +525,25 @@ pub(super) fn facts(shared: &Shared, version: &Version, compacting: &Compacting)
         level: run.level,
         number: run.number,
         segments: run.segments.iter().map(segment).collect(),
+        hidden_bytes: 0,
     };
-    version.runs().iter().map(run).collect()
+    let mut runs: Vec<RunFacts> = version.runs().iter().map(run).collect();
+    // Only whether the first level is the last one for long depends on it.
+    if runs.last().is_some_and(|run| run.level == 1) {
+        let live = &counted(version).live_by_run;
+        for (run, live) in runs.iter_mut().zip(live) {
+            run.hidden_bytes = hidden_bytes(run, *live);
+        }
+    }
+    runs
+}
+
+/// What of a run is not in its so many live entries, if all are of one size.
+fn hidden_bytes(run: &RunFacts, live: f64) -> u64 {
+    let all: u64 = run.segments.iter().map(|one| one.entries).sum();
+    let bytes: u64 = run.segments.iter().map(|one| one.bytes).sum();
+    let hidden = 1.0 - live / all.max(1) as f64;
+    (bytes as f64 * hidden.clamp(0.0, 1.0)) as u64
 }
 
 #[cfg(test)]

@@ -95,14 +95,14 @@ pub(crate) fn replay(
         Recovery::Salvage => journal::salvage(&**storage, ids, expect, apply)?,
     };
     // A chain that no record continues: the journals there are must not lead to the next one.
-    let mut chain = [0; 8];
+    let mut chain = [0; 4];
     storage
         .fill_random(&mut chain)
         .map_err(|error| Error::io(storage.path_of(""), error))?;
     let recovered = Recovered {
         point: Point {
             next: salvaged.next,
-            chain: u64::from_le_bytes(chain),
+            chain: u32::from_le_bytes(chain),
         },
         last: None,
         watermark: expect.durable,

@@ -86,7 +86,7 @@ pub(crate) struct JournalFloor {
     pub(crate) id: u64,
     /// Where this journal begins: the sequence after the last one in a segment, and the chain.
     pub(crate) next: Sequence,
-    pub(crate) chain: u64,
+    pub(crate) chain: u32,
 }
 
 /// A change of what is live. The first edit of a manifest is the whole state.
@@ -160,9 +160,9 @@ impl Edit {
             None => out.push(0),
             Some(floor) => {
                 out.push(1);
-                for number in [floor.id, floor.next.0, floor.chain] {
-                    out.extend_from_slice(&number.to_le_bytes());
-                }
+                out.extend_from_slice(&floor.id.to_le_bytes());
+                out.extend_from_slice(&floor.next.0.to_le_bytes());
+                out.extend_from_slice(&floor.chain.to_le_bytes());
             }
         }
         varint::encode(self.removed.len() as u64, &mut out);
@@ -232,7 +232,7 @@ impl Edit {
             1 => Some(JournalFloor {
                 id: cursor.u64("edit.floor_id")?,
                 next: Sequence(cursor.u64("edit.floor_next")?),
-                chain: cursor.u64("edit.floor_chain")?,
+                chain: cursor.u32("edit.floor_chain")?,
             }),
             _ => return Err(cursor.malformed("edit.has_floor: neither 0 nor 1")),
         };

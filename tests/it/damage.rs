@@ -660,8 +660,8 @@ fn damage_of_the_last_sync_is_not_taken_for_a_torn_tail() {
     let image = memory.crash(Survivors::Synced);
     let bytes = memory.bytes_of(&name).unwrap();
     image.replace(&name, bytes.clone());
-    // The last 40 bytes are the watermark itself.
-    for at in 0..bytes.len() - 40 {
+    // The last 32 bytes are the watermark itself.
+    for at in 0..bytes.len() - 32 {
         let image = image.crash(Survivors::Synced);
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);

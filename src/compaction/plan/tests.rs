@@ -24,6 +24,7 @@ fn run(level: u32, number: u64, segments: &[SegmentFacts]) -> RunFacts {
         level,
         number,
         segments: segments.to_vec(),
+        hidden_bytes: 0,
     }
 }
 
@@ -67,14 +68,14 @@ fn leveled_takes_all_flushed_runs_down_with_what_they_overlap() {
         1,
         9,
         &[
-            segment(1, "a-c", 3),
-            segment(2, "d-f", 3),
-            segment(3, "x-z", 3),
+            segment(1, "a-c", 2),
+            segment(2, "d-f", 2),
+            segment(3, "x-z", 2),
         ],
     );
     let runs = [
-        run(0, 12, &[segment(12, "b-e", 3)]),
-        run(0, 11, &[segment(11, "e-g", 3)]),
+        run(0, 12, &[segment(12, "b-e", 2)]),
+        run(0, 11, &[segment(11, "e-g", 2)]),
         level1,
     ];
     let expected = merge(&[12, 11, 1, 2], 1, Target::Join(9));
@@ -84,9 +85,9 @@ fn leveled_takes_all_flushed_runs_down_with_what_they_overlap() {
 /// The merge would write more of level 1 anew than comes to it.
 #[test]
 fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
-    let level1 = run(1, 9, &[segment(1, "a-m", 4), segment(2, "n-z", 4)]);
+    let level1 = run(1, 9, &[segment(1, "a-m", 2), segment(2, "n-z", 2)]);
     let level2 = run(2, 8, &[segment(3, "a-z", 20)]);
-    let flushed = |count| (0..count).map(|n| run(0, 30 - n, &[segment(30 - n, "b-y", 2)]));
+    let flushed = |count| (0..count).map(|n| run(0, 30 - n, &[segment(30 - n, "b-y", 1)]));
     let plan_with = |count| {
         let runs: Vec<RunFacts> = flushed(count)
             .chain([level1.clone(), level2.clone()])
@@ -99,8 +100,8 @@ fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
     assert_eq!(plan_with(4), expected);
     // As large as what overlaps them, they go down at once.
     let runs = [
-        run(0, 12, &[segment(12, "b-e", 2)]),
-        run(0, 11, &[segment(11, "c-f", 2)]),
+        run(0, 12, &[segment(12, "b-e", 1)]),
+        run(0, 11, &[segment(11, "c-f", 1)]),
         level1.clone(),
         level2.clone(),
     ];
@@ -175,11 +176,11 @@ fn leveled_merges_small_flushed_runs_although_they_could_move() {
 /// taken to overlap because it stood first: everything was written twice.
 #[test]
 fn leveled_moves_without_rewriting_when_nothing_overlaps() {
-    let level1 = run(1, 9, &[segment(1, "a-c", 3), segment(2, "i-k", 3)]);
+    let level1 = run(1, 9, &[segment(1, "a-c", 2), segment(2, "i-k", 2)]);
     for (newer, older) in [("m-n", "g-h"), ("g-h", "m-n")] {
         let runs = [
-            run(0, 12, &[segment(12, newer, 3)]),
-            run(0, 11, &[segment(11, older, 3)]),
+            run(0, 12, &[segment(12, newer, 2)]),
+            run(0, 11, &[segment(11, older, 2)]),
             level1.clone(),
         ];
         let lower = level1.overlapping((b"g", b"n"));
@@ -189,7 +190,7 @@ fn leveled_moves_without_rewriting_when_nothing_overlaps() {
         let runs = [
             runs[0].clone(),
             runs[1].clone(),
-            run(1, 9, &[segment(1, "a-c", 3)]),
+            run(1, 9, &[segment(1, "a-c", 2)]),
         ];
         let expected = Plan::Move {
             segments: vec![12, 11],
@@ -232,6 +233,37 @@ fn leveled_makes_room_in_level_1_before_more_comes() {
         target: Target::Join(8),
     };
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), Some(expected));
+}
+
+/// What the flushed runs push out of level 1 would be written by their merge as well.
+#[test]
+fn leveled_moves_down_first_what_has_no_room() {
+    let flushed = [
+        run(0, 12, &[segment(12, "a-z", 3)]),
+        run(0, 11, &[segment(11, "a-z", 3)]),
+    ];
+    let with = |below: &[RunFacts]| {
+        let runs = [&flushed, below].concat();
+        plan(&runs, &shape(Strategy::Leveled))
+    };
+    let level2 = run(2, 8, &[segment(8, "a-z", 20)]);
+    let level1 = run(1, 9, &[segment(1, "a-m", 3), segment(2, "n-z", 2)]);
+    let expected = merge(&[1, 8], 2, Target::Join(8));
+    assert_eq!(with(&[level1.clone(), level2.clone()]), expected);
+    let roomy = run(1, 9, &[segment(2, "n-z", 2)]);
+    let expected = merge(&[12, 11, 2], 1, Target::Join(9));
+    assert_eq!(with(&[roomy, level2]), expected);
+    // The only level becomes the next one, unless the flushed runs overwrite what is in it.
+    let deeper = Some(Plan::Deepen {
+        segments: vec![1, 2],
+    });
+    assert_eq!(with(&[level1.clone()]), deeper);
+    let overwritten = RunFacts {
+        hidden_bytes: MB,
+        ..level1
+    };
+    let expected = merge(&[12, 11, 1, 2], 1, Target::Join(9));
+    assert_eq!(with(&[overwritten]), expected);
 }
 
 #[test]

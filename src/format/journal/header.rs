@@ -23,7 +23,7 @@ pub(crate) struct Point {
     /// The sequence of the next operation.
     pub(crate) next: Sequence,
     /// The hash of all records before.
-    pub(crate) chain: u64,
+    pub(crate) chain: u32,
 }
 
 impl Point {
@@ -31,7 +31,7 @@ impl Point {
     pub(crate) fn initial(store_id: u128) -> Point {
         Point {
             next: Sequence(1),
-            chain: xxh3_64_with_seed(&store_id.to_le_bytes(), 0),
+            chain: chained(0, &store_id.to_le_bytes()),
         }
     }
 
@@ -53,6 +53,13 @@ pub(crate) struct FileHeader {
     pub(crate) boot_id: u128,
 }
 
+/// The hash of what is chained. 32 bits will do: a record that is taken for one of another row
+/// would need the right checksums and sequence as well.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is the hash")]
+pub(super) fn chained(chain: u32, bytes: &[u8]) -> u32 {
+    xxh3_64_with_seed(bytes, u64::from(chain)) as u32
+}
+
 impl FileHeader {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
@@ -64,6 +71,7 @@ impl FileHeader {
         fields.extend_from_slice(&self.previous.to_le_bytes());
         fields.extend_from_slice(&self.start.next.0.to_le_bytes());
         fields.extend_from_slice(&self.start.chain.to_le_bytes());
+        fields.extend_from_slice(&[0; 4]);
         fields.extend_from_slice(&self.store_id.to_le_bytes());
         fields.extend_from_slice(&self.boot_id.to_le_bytes());
         let sum = checksum::at(self.id, 0, &[&bytes, &fields]);
@@ -126,13 +134,17 @@ fn decode_fields(head: &[u8], id: u64) -> Result<FileHeader, Malformed> {
         return Err(at.malformed("the header's checksum does not match"));
     }
     let start = cursor.clone();
+    let number = cursor.u64("header.id")?;
+    let previous = cursor.u64("header.previous")?;
+    let begin = Point {
+        next: Sequence(cursor.u64("header.first")?),
+        chain: cursor.u32("header.chain")?,
+    };
+    cursor.zeros("header.reserved", 4)?;
     let header = FileHeader {
-        id: cursor.u64("header.id")?,
-        previous: cursor.u64("header.previous")?,
-        start: Point {
-            next: Sequence(cursor.u64("header.first")?),
-            chain: cursor.u64("header.chain")?,
-        },
+        id: number,
+        previous,
+        start: begin,
         store_id: cursor.u128("header.store_id")?,
         boot_id: cursor.u128("header.boot_id")?,
     };

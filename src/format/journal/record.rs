@@ -1,13 +1,12 @@
 //! The header of a journal's record.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::Point;
+use super::header::chained;
 use crate::format::{Cursor, checksum};
 use crate::key::Sequence;
 
 /// Length of a record's header; its payload follows.
-pub(crate) const RECORD_BYTES: usize = 40;
+pub(crate) const RECORD_BYTES: usize = 32;
 
 /// The most operations of one record.
 pub(crate) const MAX_OPERATIONS: u32 = u32::MAX >> 1;
@@ -30,7 +29,7 @@ pub(crate) struct Record {
     /// The highest sequence known durable when the record was made: always below `first`.
     pub(crate) watermark: Sequence,
     /// The hash of all records before.
-    pub(crate) chain: u64,
+    pub(crate) chain: u32,
 }
 
 impl Record {
@@ -71,12 +70,19 @@ impl Record {
         out.extend_from_slice(&len.to_le_bytes());
         out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.first.0.to_le_bytes());
-        out.extend_from_slice(&self.watermark.0.to_le_bytes());
+        out.extend_from_slice(&self.lag().to_le_bytes());
         out.extend_from_slice(&self.chain.to_le_bytes());
         let header = out.get_mut(at..)?;
         let (own, covered) = header.split_first_chunk_mut::<CHECKSUM_BYTES>()?;
         *own = checksum::at(identity, offset, &[covered]).to_le_bytes();
         Some(self.after(header))
+    }
+
+    /// How far the watermark is behind the first sequence. 0 says nothing of it: a watermark so far
+    /// behind that the field is too small is not told, which only makes less of a promise.
+    fn lag(&self) -> u32 {
+        let lag = self.first.0.saturating_sub(self.watermark.0);
+        u32::try_from(lag).unwrap_or(0)
     }
 
     /// Where the journal stands behind this record.
@@ -90,7 +96,7 @@ impl Record {
         }
         Point {
             next,
-            chain: xxh3_64_with_seed(header, self.chain),
+            chain: chained(self.chain, header),
         }
     }
 
@@ -101,9 +107,7 @@ impl Record {
             // An operation takes a byte at least: that bounds the sequences within a file.
             count => count <= MAX_OPERATIONS && count <= payload_len,
         };
-        content
-            && self.watermark < self.first
-            && self.first.after(u64::from(self.operations())) <= Sequence::MAX
+        content && self.first.after(u64::from(self.operations())) <= Sequence::MAX
     }
 }
 
@@ -129,11 +133,16 @@ pub(super) fn decode(header: &[u8], identity: u64, offset: usize) -> Option<Inta
     let sum = cursor.u32("record.checksum").ok()?;
     let payload_checksum = cursor.u32("record.payload_checksum").ok()?;
     let payload_len = cursor.u32("record.payload_len").ok()?;
+    let count = cursor.u32("record.count").ok()?;
+    let first = cursor.u64("record.first").ok()?;
     let record = Record {
-        count: cursor.u32("record.count").ok()?,
-        first: Sequence(cursor.u64("record.first").ok()?),
-        watermark: Sequence(cursor.u64("record.watermark").ok()?),
-        chain: cursor.u64("record.chain").ok()?,
+        count,
+        first: Sequence(first),
+        watermark: match cursor.u32("record.lag").ok()? {
+            0 => Sequence(0),
+            lag => Sequence(first.checked_sub(u64::from(lag))?),
+        },
+        chain: cursor.u32("record.chain").ok()?,
     };
     cursor.end("record").ok()?;
     let intact = record.is_possible(payload_len)

@@ -95,7 +95,7 @@ pub(crate) fn batch(input: &[u8]) {
     journal.extend_from_slice(&[0; 8]);
     journal.extend_from_slice(&(input.len() as u32).to_le_bytes());
     journal.extend_from_slice(&count.to_le_bytes());
-    journal.extend_from_slice(&[0; 24]);
+    journal.extend_from_slice(&[0; 16]);
     journal.extend_from_slice(input);
     repair::journal(&mut journal, 3, true);
     let mut files = golden("killed");
@@ -315,7 +315,7 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
         }
         "batch" => {
             let journal = &closed["000020.journal"];
-            vec![journal[171..206].to_vec(), vec![0, 1, b'k'], Vec::new()]
+            vec![journal[155..192].to_vec(), vec![0, 1, b'k'], Vec::new()]
         }
         "segment" => segments()
             .map(|(choice, bytes)| with(choice, &bytes))

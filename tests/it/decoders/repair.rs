@@ -53,22 +53,22 @@ pub(super) fn journal(bytes: &mut [u8], number: u64, continues: bool) {
     set(bytes, 12, &sum.to_le_bytes());
     let seed = xxh3_64_with_seed(&STORE_ID.to_le_bytes(), number);
     let mut next = u64_at(bytes, 32).unwrap_or_default();
-    let mut chain = u64_at(bytes, 40).unwrap_or_default();
+    let mut chain = u32_at(bytes, 40).unwrap_or_default();
     let mut at = 80;
     while let (Some(len), Some(count)) = (u32_at(bytes, at + 8), u32_at(bytes, at + 12)) {
-        let end = at + 40 + len as usize;
+        let end = at + 32 + len as usize;
         if end > bytes.len() || bytes[at..].iter().all(|&byte| byte == 0) {
             return;
         }
         if continues {
             set(bytes, at + 16, &next.to_le_bytes());
         }
-        set(bytes, at + 32, &chain.to_le_bytes());
-        let sum = checksum(seed, at, &[&bytes[at + 40..end]]);
+        set(bytes, at + 28, &chain.to_le_bytes());
+        let sum = checksum(seed, at, &[&bytes[at + 32..end]]);
         set(bytes, at + 4, &sum.to_le_bytes());
-        let sum = checksum(seed, at, &[&bytes[at + 4..at + 40]]);
+        let sum = checksum(seed, at, &[&bytes[at + 4..at + 32]]);
         set(bytes, at, &sum.to_le_bytes());
-        chain = xxh3_64_with_seed(&bytes[at..at + 40], chain);
+        chain = xxh3_64_with_seed(&bytes[at..at + 32], u64::from(chain)) as u32;
         next = next.wrapping_add(u64::from(count));
         at = end;
     }

@@ -63,7 +63,7 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Point {
     next: u64,
-    chain: u64,
+    chain: u32,
 }
 
 /// Decodes every file of a store.
@@ -170,7 +170,7 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         1 => {
             let id = reader.u64("floor");
             let next = reader.u64("floor: first sequence");
-            let chain = reader.u64("floor: chain");
+            let chain = reader.u32("floor: chain");
             state.floor = Some((id, Point { next, chain }));
         }
         other => panic!("has floor {other}"),
@@ -225,7 +225,7 @@ fn journals(
 ) -> u64 {
     let initial = Point {
         next: 1,
-        chain: xxh3_64_with_seed(&state.store_id.to_le_bytes(), 0),
+        chain: xxh3_64_with_seed(&state.store_id.to_le_bytes(), 0) as u32,
     };
     let (floor, mut point) = state.floor.unwrap_or((0, initial));
     let mut promised = None;
@@ -267,8 +267,9 @@ fn journal(
     assert_eq!(reader.u64("number"), id);
     assert!(reader.u64("previous") < id);
     assert_eq!(reader.u64("first sequence"), point.next);
-    let chain = u64::from_le_bytes(reader.bytes(8, "chain").try_into().unwrap());
+    let chain = u32::from_le_bytes(reader.bytes(4, "chain").try_into().unwrap());
     assert_eq!(chain, point.chain);
+    reader.zeros(4, "reserved");
     assert_eq!(reader.u128("store id"), state.store_id);
     reader.u128("boot id");
     let identity = xxh3_64_with_seed(&state.store_id.to_le_bytes(), id);
@@ -290,7 +291,7 @@ fn record(
     const SEAL: u32 = 0xffff_ffff;
     let offset = reader.offset() as u64;
     reader.title("  record");
-    let (header, behind) = reader.rest().split_at(40);
+    let (header, behind) = reader.rest().split_at(32);
     let len = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
     let payload = &behind[..len];
     reader.checksum(checksum(identity, offset, &[&header[4..]]), "checksum");
@@ -298,15 +299,15 @@ fn record(
     reader.u32("payload length");
     let count = reader.u32("count");
     assert_eq!(reader.u64("first sequence"), point.next);
-    assert!(reader.u64("watermark") < point.next);
-    let chain = u64::from_le_bytes(reader.bytes(8, "chain").try_into().unwrap());
+    assert!(u64::from(reader.u32("lag")) <= point.next);
+    let chain = u32::from_le_bytes(reader.bytes(4, "chain").try_into().unwrap());
     assert_eq!(chain, point.chain);
     if count == SEAL {
         assert_eq!(len, 8);
         return Some(reader.u64("next journal"));
     }
     assert_eq!(count == 0, len == 0);
-    point.chain = xxh3_64_with_seed(header, chain);
+    point.chain = xxh3_64_with_seed(header, u64::from(chain)) as u32;
     let end = reader.offset() + len;
     for _ in 0..count {
         entries.push(operation(reader, point.next));
