@@ -257,7 +257,7 @@ fn leveled_moves_down_first_what_has_no_room() {
     let deeper = Some(Plan::Deepen {
         segments: vec![1, 2],
     });
-    assert_eq!(with(&[level1.clone()]), deeper);
+    assert_eq!(with(std::slice::from_ref(&level1)), deeper);
     let overwritten = RunFacts {
         hidden_bytes: MB,
         ..level1
