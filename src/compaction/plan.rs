@@ -132,17 +132,20 @@ pub(crate) fn debt_bytes(runs: &[RunFacts], shape: &TreeShape) -> u64 {
     }
 }
 
-/// Time until the oldest run will have come of age, when nothing else happens meanwhile. `None`
-/// when nothing ever will.
+/// Time until there is something to do, when nothing else happens meanwhile: until the oldest run
+/// has come of age, or flushed runs have waited long enough for more. `None` when there never will
+/// be.
 pub(crate) fn due_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
-    let Strategy::Fifo {
-        age: Some(most), ..
-    } = shape.strategy
-    else {
-        return None;
-    };
-    let age = runs.last()?.age();
-    Some(age.map_or(Duration::MAX, |age| most.saturating_sub(age)))
+    match shape.strategy {
+        Strategy::Fifo {
+            age: Some(most), ..
+        } => {
+            let age = runs.last()?.age();
+            Some(age.map_or(Duration::MAX, |age| most.saturating_sub(age)))
+        }
+        Strategy::Leveled => pause_in(runs, shape),
+        _ => None,
+    }
 }
 
 fn of_level(runs: &[RunFacts], level: u32) -> impl Iterator<Item = &RunFacts> {
@@ -223,6 +226,7 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         levels.find_map(|level| one_down(runs, level))
     })
     .or_else(|| sparse(runs))
+    .or_else(|| gather(runs, shape))
 }
 
 /// How many times as many flushed runs may be there as the options say, while they are less than
@@ -248,6 +252,36 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
     let overlapping = below.map_or(&[][..], |(run, range)| run.overlapping(range));
     let bytes = flushed.iter().map(|one| one.bytes).sum();
     (bytes, overlapping.iter().map(|one| one.bytes).sum())
+}
+
+/// Flushed runs that could wait for more, when no more seem to come, become one: reads need not look
+/// in each of them, and less is written than if all of level 1 were.
+fn gather(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
+    if pause_in(runs, shape)? > Duration::ZERO || of_level(runs, 0).any(RunFacts::is_busy) {
+        return None;
+    }
+    Some(Plan::Merge {
+        inputs: ids(of_level(runs, 0).flat_map(|run| &run.segments)),
+        level: 0,
+        target: Target::Join(of_level(runs, 0).next()?.number),
+    })
+}
+
+/// How long a pause between flushes is at least, and how many times as long as others.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_TIMES: u32 = 4;
+
+/// Time until flushed runs that wait have waited long enough; `None` while none do.
+fn pause_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
+    let count = of_level(runs, 0).count();
+    if count < 2 || count < shape.level0_runs as usize || flushed_score(runs, shape) > 0.0 {
+        return None;
+    }
+    let newest = of_level(runs, 0).next()?.age()?;
+    let oldest = of_level(runs, 0).last()?.age()?;
+    let pace = oldest.saturating_sub(newest) / u32::try_from(count - 1).ok()?;
+    let pause = PAUSE.max(pace.saturating_mul(PAUSE_TIMES));
+    Some(pause.saturating_sub(newest))
 }
 
 /// Whether the only level would have to move down right after the flushed runs were merged into it:

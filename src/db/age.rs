@@ -1,4 +1,4 @@
-//! How old data is: times of segments, and when the next will have come of age.
+//! How old data is: times of segments, and when the next look at them is due.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -50,11 +50,15 @@ impl Shared {
         (written_ms > 0).then(|| Duration::from_millis(age_ms))
     }
 
-    /// Time until a look for what has come of age; `None` when nothing will.
+    /// Time until a look for what is due by its age; `None` when nothing will be.
     pub(super) fn next_look(&self, compacting: &Compacting) -> Option<Duration> {
         let tree = &self.options.tree;
-        let may_age = matches!(tree.strategy, Strategy::Fifo { age: Some(_), .. });
-        if !may_age || self.options.compaction == Compaction::Manual {
+        let may_wait = match tree.strategy {
+            Strategy::Fifo { age, .. } => age.is_some(),
+            Strategy::Leveled => true,
+            _ => false,
+        };
+        if !may_wait || self.options.compaction == Compaction::Manual {
             return None;
         }
         let version = Arc::clone(&self.view.load().version);

@@ -29,6 +29,9 @@ pub struct Key {
 }
 
 impl Key {
+    /// Length of a key, on average.
+    pub const MEAN_BYTES: u64 = 24;
+
     pub fn of(order: Order, number: u64) -> Key {
         let mixed = mixed(number);
         let digits = match order {

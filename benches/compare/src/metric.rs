@@ -147,6 +147,11 @@ pub const SECTIONS: &[Section] = &[
             ),
             in_unit(
                 Factor,
+                "fill_random_rest_write_amplification",
+                "the same, after three seconds of rest",
+            ),
+            in_unit(
+                Factor,
                 "overwrite_write_amplification",
                 "the same, overwrite",
             ),

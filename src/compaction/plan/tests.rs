@@ -113,6 +113,43 @@ fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
 }
 
+/// Runs that wait for more, and none come.
+#[test]
+fn leveled_gathers_what_waits_when_writers_pause() {
+    let flushed = |ages: [u64; 3]| {
+        let one = |(n, age): (u64, &u64)| {
+            let age = Some(Duration::from_millis(*age));
+            let segment = SegmentFacts {
+                age,
+                ..segment(30 - n, "b-y", 1)
+            };
+            run(0, 30 - n, &[segment])
+        };
+        (0..).zip(&ages).map(one).collect::<Vec<_>>()
+    };
+    let below = [
+        run(1, 9, &[segment(1, "a-m", 2), segment(2, "n-z", 2)]),
+        run(2, 8, &[segment(3, "a-z", 20)]),
+    ];
+    let runs = |ages| [&flushed(ages)[..], &below].concat();
+    let shape = shape(Strategy::Leveled);
+    let gathered = merge(&[30, 29, 28], 0, Target::Join(30));
+    let ms = Duration::from_millis;
+    // 200 ms from flush to flush are no pause before a second is over, ...
+    assert_eq!(plan(&runs([900, 1100, 1300]), &shape), None);
+    assert_eq!(due_in(&runs([900, 1100, 1300]), &shape), Some(ms(100)));
+    assert_eq!(plan(&runs([1000, 1200, 1400]), &shape), gathered);
+    // ... and a second each are none before four are.
+    assert_eq!(plan(&runs([3900, 4900, 5900]), &shape), None);
+    assert_eq!(due_in(&runs([3900, 4900, 5900]), &shape), Some(ms(100)));
+    assert_eq!(plan(&runs([4000, 5000, 6000]), &shape), gathered);
+    // One run has nothing to be gathered with, and without a second level none waits.
+    let one = [&flushed([9000; 3])[..1], &below].concat();
+    assert_eq!((plan(&one, &shape), due_in(&one, &shape)), (None, None));
+    let only = [&flushed([9000; 3])[..], &below[..1]].concat();
+    assert_eq!(due_in(&only, &shape), None);
+}
+
 #[test]
 fn leveled_does_not_touch_what_is_busy() {
     let mut busy = segment(1, "a-c", 3);

@@ -9,6 +9,7 @@ mod crash;
 mod filters;
 mod long;
 mod parts;
+mod pause;
 mod space;
 mod stalls;
 

@@ -34,6 +34,9 @@ pub struct Job {
     pub seed: u64,
 }
 
+/// Longer than any of the stores waits before it does what it has put off.
+const REST: Duration = Duration::from_secs(3);
+
 type Group = fn(&mut Bench) -> Result<()>;
 
 /// Name, whether stores that differ only in their filter take part, and the work.
@@ -157,6 +160,19 @@ impl Bench {
         self.set(format!("{name}_write_amplification"), amplification);
         self.set_processor(name, io, done);
         self.set_latencies(name, &latencies);
+        Ok(())
+    }
+
+    /// Nothing for a while, in which a store may do what it had put off; what it writes is added up
+    /// as `NAME_rest_write_amplification`.
+    fn rest(&mut self, name: &str) -> Result<()> {
+        let before = Io::now()?;
+        std::thread::sleep(REST);
+        let written = Io::now()?.since(before).device_written;
+        let user_bytes = self.filled * (Key::MEAN_BYTES + self.values.len() as u64);
+        let so_far = self.metrics[&format!("{name}_write_amplification")];
+        let amplification = so_far + written as f64 / user_bytes as f64;
+        self.set(format!("{name}_rest_write_amplification"), amplification);
         Ok(())
     }
 

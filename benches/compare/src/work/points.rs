@@ -16,8 +16,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     bench.open()?;
     bench.fill("fill_random", Order::Random)?;
     bench.set("fill_memory", Memory::now()?.peak_bytes as f64);
+    bench.rest("fill_random")?;
     bench.set("disk", disk_bytes(&bench.job.dir)? as f64);
-    let user_bytes = bench.filled * (24 + bench.values.len() as u64);
+    let user_bytes = bench.filled * (Key::MEAN_BYTES + bench.values.len() as u64);
     let disk = disk_bytes(&bench.job.dir)? as f64;
     bench.set("space_amplification", disk / user_bytes as f64);
     bench.close()?;

@@ -35,7 +35,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 fn entries(value_len: usize) -> u64 {
-    JOURNAL_BYTES / (24 + value_len as u64)
+    JOURNAL_BYTES / (Key::MEAN_BYTES + value_len as u64)
 }
 
 /// Fills the journal and ends as a crash would.
