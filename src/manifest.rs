@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
 use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
-pub(crate) use crate::format::manifest::{JournalFloor, SegmentMeta, Traffic, Work};
+pub(crate) use crate::format::manifest::{JournalFloor, LEVEL_MAX, SegmentMeta, Traffic, Work};
 use crate::key::Sequence;
 use crate::storage::{self, AppendFile, ReadCause, Storage};
 

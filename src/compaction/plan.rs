@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use crate::manifest::LEVEL_MAX;
 use crate::options::{Strategy, TreeShape};
 
 /// A segment, as far as planning looks at it.
@@ -459,7 +460,7 @@ fn tiered(runs: &[RunFacts], shape: &TreeShape, lazy: bool) -> Option<Plan> {
         let bytes = all.last().map_or(0, |run| run.bytes());
         let inputs = ids(all.iter().flat_map(|run| &run.segments));
         // The one run of the last level stays there until it has outgrown it.
-        let stays = lazy && is_last && level > 0 && bytes <= capacity(level);
+        let stays = lazy && is_last && level > 0 && bytes <= capacity(level) || level == LEVEL_MAX;
         let (level, target) = if stays {
             (level, Target::Join(all[0].number))
         } else {

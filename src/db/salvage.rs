@@ -66,7 +66,7 @@ pub(crate) fn blame_cut(
         *journal > id && header.is_some_and(|header| header.previous == 0)
     };
     let end = journals.iter().copied().find(continues_none);
-    let suspects = id + 1..end.unwrap_or(u64::MAX);
+    let suspects = id.saturating_add(1)..end.unwrap_or(u64::MAX);
     let newer = |name: &&String| segment::parse_name(name).is_some_and(|id| suspects.contains(&id));
     let Some(segment) = unlisted.iter().find(newer) else {
         return error;

@@ -80,6 +80,9 @@ pub(crate) struct Work {
 /// No store ever gives so many numbers; with this bound they can be added to without care.
 const NUMBER_MAX: u64 = 1 << 62;
 
+/// No tree has more levels: each of them is twice the one above or more.
+pub(crate) const LEVEL_MAX: u32 = 63;
+
 /// Which journals are still needed: from this one on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JournalFloor {
@@ -291,6 +294,9 @@ impl SegmentMeta {
         };
         if meta.first_key > meta.last_key {
             return Err(cursor.malformed("segment: its key range is reversed"));
+        }
+        if meta.level > LEVEL_MAX {
+            return Err(cursor.malformed("segment.level: no tree has so many"));
         }
         Ok(meta)
     }
