@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cursor::{Cursor, Direction, Item, LastKey};
 use crate::error::{Error, Result};
+use crate::format::block::Entry;
 use crate::key::{Kind, Sequence};
 use crate::merge::Merge;
 use crate::segment::Caches;
@@ -78,6 +79,7 @@ impl Iter {
             direction,
             sequence: self.sequence,
             is_ahead: false,
+            newest: None,
             done_key: LastKey::default(),
             until: match direction {
                 Direction::Forward => self.upper.clone(),
@@ -95,8 +97,9 @@ impl Iter {
         }
     }
 
-    /// The first entry of a direction, stepping over a known gap and leaving word of a new one.
-    fn first(&mut self, direction: Direction) -> Result<Option<(Slice, Slice)>> {
+    /// Stands at the first entry of a direction, stepping over a known gap and leaving word of a new
+    /// one.
+    fn first(&mut self, direction: Direction) -> Result<bool> {
         let asked = match direction {
             Direction::Forward => self.lower.clone(),
             Direction::Backward => self.upper.clone(),
@@ -104,15 +107,16 @@ impl Iter {
         let (start, from) = match self.gaps.step(&asked, direction, self.sequence) {
             Step::None => (asked.clone(), asked),
             Step::Over { start, from } => (start, from),
-            Step::End => return Ok(None),
+            Step::End => return Ok(false),
         };
         let mut side = self.open(direction, &start);
-        let found = side.next()?;
+        let found = side.advance()?;
         // From where it began to what it found, or as far as it looked, nothing is visible.
         if side.passed >= PASSED_MIN {
-            let end = match &found {
-                Some((key, _)) => Bound::Excluded(key.clone()),
-                None => side.until.clone(),
+            let end = if found {
+                Bound::Excluded(side.key())
+            } else {
+                side.until.clone()
             };
             let gap = match direction {
                 Direction::Forward => (from, end),
@@ -127,38 +131,90 @@ impl Iter {
         Ok(found)
     }
 
-    fn advance(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+    /// Stands at the next entry of a direction; `false` at the end, and ever after.
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
         if self.ended {
-            return None;
+            return Ok(false);
         }
+        let found = self.try_advance(direction);
+        self.ended = !matches!(found, Ok(true));
+        found
+    }
+
+    fn try_advance(&mut self, direction: Direction) -> Result<bool> {
         if let Some(error) = self.refused.take() {
-            self.ended = true;
-            return Some(Err(error));
+            return Err(error);
         }
         let side = match direction {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
         };
-        let next = match side {
-            None => self.first(direction),
-            Some(side) => side.next(),
+        let found = match side {
+            None => self.first(direction)?,
+            Some(side) => side.advance()?,
         };
-        let next = next.map(|next| next.filter(|(key, _)| self.is_inside(direction, key)));
-        match &next {
-            Ok(Some((key, _))) if direction == Direction::Backward => {
-                self.upper = Bound::Excluded(key.clone());
+        let Some(side) = self.side(direction).filter(|_| found) else {
+            return Ok(false);
+        };
+        // Whether the other side has not been here yet.
+        match direction {
+            Direction::Forward if self.back.is_none() => Ok(true),
+            Direction::Forward => Ok(within_upper(&self.upper, side.entry().key)),
+            Direction::Backward if !within_lower(self.lower_now(), side.entry().key) => Ok(false),
+            Direction::Backward => {
+                self.upper = Bound::Excluded(side.key());
+                Ok(true)
             }
-            Ok(Some(_)) => {}
-            Ok(None) | Err(_) => self.ended = true,
         }
-        next.transpose()
     }
 
-    /// Whether the other side has not been here yet.
-    fn is_inside(&self, direction: Direction, key: &[u8]) -> bool {
+    fn side(&self, direction: Direction) -> Option<&Visible> {
         match direction {
-            Direction::Forward => within_upper(&self.upper, key),
-            Direction::Backward => within_lower(self.lower_now(), key),
+            Direction::Forward => self.front.as_ref(),
+            Direction::Backward => self.back.as_ref(),
+        }
+    }
+
+    /// The next entry of a direction, to be kept.
+    fn take(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+        match self.advance(direction) {
+            Ok(true) => self
+                .side(direction)
+                .map(|side| Ok((side.key(), side.value()))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The next key and value from the front, shown where they are: until the next call.
+    ///
+    /// As [`Iterator::next`], for those who look at entries and keep few: nothing is copied or
+    /// counted for them. Both may be called in turn.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// # db.put("a", "12")?;
+    /// # db.put("b", "345")?;
+    /// let mut bytes = 0;
+    /// let mut entries = db.iter();
+    /// while let Some(entry) = entries.next_ref() {
+    ///     let (_key, value) = entry?;
+    ///     bytes += value.len();
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_ref(&mut self) -> Option<Result<(&[u8], &[u8])>> {
+        match self.advance(Direction::Forward) {
+            Ok(true) => {
+                let entry = self.front.as_ref()?.entry();
+                Some(Ok((entry.key, entry.value)))
+            }
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
         }
     }
 }
@@ -197,13 +253,13 @@ impl Iterator for Iter {
     type Item = Result<(Slice, Slice)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.advance(Direction::Forward)
+        self.take(Direction::Forward)
     }
 }
 
 impl DoubleEndedIterator for Iter {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.advance(Direction::Backward)
+        self.take(Direction::Backward)
     }
 }
 
@@ -215,8 +271,10 @@ struct Visible {
     merge: Merge,
     direction: Direction,
     sequence: Sequence,
-    /// Backwards: the merge stands at the first entry of the next key.
+    /// Backwards: the merge stands at the first entry of the next key, ...
     is_ahead: bool,
+    /// ... and this is the entry that is shown.
+    newest: Option<Item>,
     /// Forwards: the key that has been decided; its older entries are passed over.
     done_key: LastKey,
     /// Nothing beyond this bound is wanted, however much of it would have to be passed over.
@@ -226,19 +284,20 @@ struct Visible {
 }
 
 impl Visible {
-    fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
+    /// Stands at the next entry; `false` at the end.
+    fn advance(&mut self) -> Result<bool> {
         match self.direction {
-            Direction::Forward => self.next_forward(),
-            Direction::Backward => self.next_backward(),
+            Direction::Forward => self.advance_forward(),
+            Direction::Backward => self.advance_backward(),
         }
     }
 
     /// Newest first: the first entry of a key that is seen decides.
-    fn next_forward(&mut self) -> Result<Option<(Slice, Slice)>> {
+    fn advance_forward(&mut self) -> Result<bool> {
         while self.merge.advance()? {
             let entry = self.merge.entry();
             if !within_upper(&self.until, entry.key) {
-                return Ok(None);
+                return Ok(false);
             }
             self.passed += 1;
             if entry.sequence > self.sequence || self.done_key.get() == Some(entry.key) {
@@ -246,19 +305,42 @@ impl Visible {
             }
             self.done_key.set(entry.key);
             if entry.kind == Kind::Value {
-                return Ok(Some((self.merge.key(), self.merge.value())));
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    fn next_backward(&mut self) -> Result<Option<(Slice, Slice)>> {
+    fn advance_backward(&mut self) -> Result<bool> {
         loop {
-            match self.newest_backward()? {
-                None => return Ok(None),
-                Some(item) if item.kind == Kind::Value => return Ok(Some((item.key, item.value))),
+            self.newest = self.newest_backward()?;
+            match &self.newest {
+                None => return Ok(false),
+                Some(item) if item.kind == Kind::Value => return Ok(true),
                 Some(_tombstone) => {}
             }
+        }
+    }
+
+    /// The entry at which it stands.
+    fn entry(&self) -> Entry<'_> {
+        match &self.newest {
+            Some(item) => item.entry(),
+            None => self.merge.entry(),
+        }
+    }
+
+    fn key(&self) -> Slice {
+        match &self.newest {
+            Some(item) => item.key.clone(),
+            None => self.merge.key(),
+        }
+    }
+
+    fn value(&self) -> Slice {
+        match &self.newest {
+            Some(item) => item.value.clone(),
+            None => self.merge.value(),
         }
     }
 

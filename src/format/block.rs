@@ -291,27 +291,44 @@ impl Shape {
     }
 
     fn entry_at(&self, payload: &[u8], at: usize, end: usize) -> Result<RawEntry, Malformed> {
-        let mut cursor = Cursor::new(payload.get(at..end).unwrap_or_default());
-        let shared = cursor.varint("entry.shared")?;
-        let suffix_len = cursor.varint("entry.suffix_len")?;
-        let tag = cursor.varint("entry.tag")?;
-        let kind = u8::try_from(tag & 3)
-            .ok()
-            .and_then(Kind::from_u8)
-            .ok_or_else(|| damaged("entry.tag: unknown kind"))?;
+        let bytes = payload.get(at..end).unwrap_or_default();
+        self.raw_entry(bytes, at).map_err(damaged)
+    }
+
+    /// The entry at the start of `bytes`, which begin at `at`. The error is kept apart: it would make
+    /// every entry be handed on through memory, and scans decode each.
+    #[inline(always)]
+    fn raw_entry(&self, bytes: &[u8], at: usize) -> Result<RawEntry, &'static str> {
+        let mut rest = bytes;
+        let mut number = |damage| {
+            let (value, len) = varint::decode(rest).ok_or(damage)?;
+            rest = rest.get(len..).unwrap_or_default();
+            Ok::<u64, &'static str>(value)
+        };
+        let shared = number("entry.shared: not a whole number")?;
+        let suffix_len = number("entry.suffix_len: not a whole number")?;
+        let tag = number("entry.tag: not a whole number")?;
+        let kind = u8::try_from(tag & 3).ok().and_then(Kind::from_u8);
+        let kind = kind.ok_or("entry.tag: unknown kind")?;
         let value_len = match kind {
-            Kind::Value => cursor.varint("entry.value_len")?,
+            Kind::Value => number("entry.value_len: not a whole number")?,
             Kind::Tombstone => 0,
         };
-        let suffix = cursor.bytes("entry.suffix", to_usize(suffix_len))?.len();
-        let suffix_end = at.saturating_add(cursor.position());
-        let value = cursor.bytes("entry.value", to_usize(value_len))?.len();
+        let (suffix_len, value_len) = (to_usize(suffix_len), to_usize(value_len));
+        let behind = rest.len().checked_sub(suffix_len);
+        let behind = behind.ok_or("entry.suffix: cut off")?;
+        if behind < value_len {
+            return Err("entry.value: cut off");
+        }
+        // All of it lies within the payload: nothing can overflow.
+        let start = at.saturating_add(bytes.len().saturating_sub(rest.len()));
+        let end = start.saturating_add(suffix_len);
         Ok(RawEntry {
             shared: to_usize(shared),
-            suffix: (suffix_end.saturating_sub(suffix), suffix_end),
+            suffix: (start, end),
             sequence: self.base.after(tag >> 2),
             kind,
-            value: (suffix_end, suffix_end.saturating_add(value)),
+            value: (end, end.saturating_add(value_len)),
         })
     }
 
@@ -404,7 +421,8 @@ impl Shape {
         let (mut at, end) = self.group_range(payload, number)?;
         let mut before = 0..0_usize;
         while at < end {
-            let entry = self.entry_at(payload, at, end)?;
+            let bytes = payload.get(at..end).unwrap_or_default();
+            let entry = self.raw_entry(bytes, at).map_err(damaged)?;
             if entry.shared > before.len() {
                 return Err(damaged("entry.shared: longer than the key before"));
             }

@@ -169,6 +169,8 @@ fn open(memory: &Memory, settings: &Settings) -> Db {
         .unwrap()
 }
 
+type Entry = (Vec<u8>, Vec<u8>);
+
 fn collect(
     iter: impl Iterator<Item = criba::Result<(criba::Slice, criba::Slice)>>,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -207,6 +209,27 @@ fn zigzag<T>(mut iter: impl DoubleEndedIterator<Item = T>, turns: &[bool]) -> (V
     }
     front.extend(iter);
     (front, back)
+}
+
+/// The same, with entries from the front shown in turn where they are and to be kept.
+fn zigzag_shown(mut iter: criba::Iter, turns: &[bool]) -> (Vec<Entry>, Vec<Entry>) {
+    let (mut front, mut back) = (Vec::new(), Vec::new());
+    let shown = |iter: &mut criba::Iter| {
+        let (key, value) = iter.next_ref()?.unwrap();
+        Some((key.to_vec(), value.to_vec()))
+    };
+    for turn in turns {
+        match turn {
+            true => front.extend(shown(&mut iter)),
+            false => back.extend(iter.next_back()),
+        }
+    }
+    while let Some(entry) = shown(&mut iter) {
+        front.push(entry);
+        front.extend(collect(iter.by_ref().take(1)));
+    }
+    assert!(iter.next_ref().is_none() && iter.next().is_none());
+    (front, collect(back.into_iter()))
 }
 
 struct World {
@@ -256,6 +279,8 @@ impl World {
             Operation::Range(lower, upper, turns) => {
                 let bounds = (lower, upper);
                 let expected = zigzag(expected(&self.model, bounds.clone()).into_iter(), &turns);
+                let shown = zigzag_shown(self.db.range(bounds.clone()), &turns);
+                assert_eq!(shown, expected, "where they are");
                 let (front, back) = zigzag(self.db.range(bounds), &turns);
                 assert_eq!(
                     (collect(front.into_iter()), collect(back.into_iter())),

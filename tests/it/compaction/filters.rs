@@ -179,7 +179,8 @@ fn a_rebuilt_filter_is_one_of_its_run() {
         let what = format!("{strategy:?}: {}", db.stats());
         assert!(runs.last().unwrap().segments.len() > 4, "{what}");
         let spent = memory(&runs) / 10.0;
-        assert!((0.85..1.03).contains(&spent), "{spent}, {what}");
+        // Of segments as small as these a filter rounds up by some per cent, and threads shape the tree.
+        assert!((0.85..1.05).contains(&spent), "{spent}, {what}");
         assert_eq!(db.rebuild_filters::<&str>(..).unwrap().rebuilt, 0, "{what}");
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criba::{
-    BloomierBits, Builder, Compression, Db, Durability, FilterPolicy, FilterResidency, Io, Slice,
+    BloomierBits, Builder, Compression, Db, Durability, FilterPolicy, FilterResidency, Io, Iter,
 };
 
 use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
@@ -74,22 +74,21 @@ impl Read for Criba {
     }
 
     fn scan(&self, from: &[u8], limit: usize, on_entry: OnEntry<'_>) -> Result<usize> {
-        each(self.db.range(from..).take(limit), on_entry)
+        each(self.db.range(from..), limit, on_entry)
     }
 
     fn prefix(&self, prefix: &[u8], on_entry: OnEntry<'_>) -> Result<usize> {
-        each(self.db.prefix(prefix), on_entry)
+        each(self.db.prefix(prefix), usize::MAX, on_entry)
     }
 }
 
-fn each(
-    entries: impl Iterator<Item = criba::Result<(Slice, Slice)>>,
-    on_entry: OnEntry<'_>,
-) -> Result<usize> {
+fn each(mut entries: Iter, limit: usize, on_entry: OnEntry<'_>) -> Result<usize> {
     let mut count = 0;
-    for entry in entries {
+    while count < limit
+        && let Some(entry) = entries.next_ref()
+    {
         let (key, value) = entry?;
-        on_entry(&key, &value);
+        on_entry(key, value);
         count += 1;
     }
     Ok(count)
