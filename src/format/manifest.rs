@@ -83,6 +83,9 @@ const NUMBER_MAX: u64 = 1 << 62;
 /// No tree has more levels: each of them is twice the one above or more.
 pub(crate) const LEVEL_MAX: u32 = 63;
 
+/// No file is as long and nothing happens as often: a thousand of such numbers can be added up.
+const COUNT_MAX: u64 = 1 << 54;
+
 /// Which journals are still needed: from this one on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JournalFloor {
@@ -250,9 +253,9 @@ impl Edit {
             edit.traffic.push((id, Traffic::decode(&mut cursor)?));
         }
         edit.work = Work {
-            user_bytes: cursor.varint("edit.user_bytes")?,
-            flushed_bytes: cursor.varint("edit.flushed_bytes")?,
-            merged_bytes: cursor.varint("edit.merged_bytes")?,
+            user_bytes: counted(&mut cursor, "edit.user_bytes")?,
+            flushed_bytes: counted(&mut cursor, "edit.flushed_bytes")?,
+            merged_bytes: counted(&mut cursor, "edit.merged_bytes")?,
         };
         cursor.end("edit")?;
         Ok(edit)
@@ -295,6 +298,9 @@ impl SegmentMeta {
         if meta.first_key > meta.last_key {
             return Err(cursor.malformed("segment: its key range is reversed"));
         }
+        if meta.file_len > COUNT_MAX {
+            return Err(cursor.malformed("segment.file_len: no file is so long"));
+        }
         if meta.level > LEVEL_MAX {
             return Err(cursor.malformed("segment.level: no tree has so many"));
         }
@@ -318,16 +324,22 @@ impl Traffic {
     }
 
     fn decode(cursor: &mut Cursor<'_>) -> Result<Traffic, Malformed> {
+        let mut count = |field| counted(cursor, field);
         Ok(Traffic {
-            probes: cursor.varint("traffic.probes")?,
-            negatives: cursor.varint("traffic.negatives")?,
-            true_positives: cursor.varint("traffic.true_positives")?,
-            false_positives: cursor.varint("traffic.false_positives")?,
-            block_reads: cursor.varint("traffic.block_reads")?,
-            block_bytes: cursor.varint("traffic.block_bytes")?,
-            lookups: cursor.varint("traffic.lookups")?,
+            probes: count("traffic.probes")?,
+            negatives: count("traffic.negatives")?,
+            true_positives: count("traffic.true_positives")?,
+            false_positives: count("traffic.false_positives")?,
+            block_reads: count("traffic.block_reads")?,
+            block_bytes: count("traffic.block_bytes")?,
+            lookups: count("traffic.lookups")?,
         })
     }
+}
+
+/// What was counted. Nothing depends on it: a number that is too high is lowered, not refused.
+fn counted(cursor: &mut Cursor<'_>, field: &str) -> Result<u64, Malformed> {
+    Ok(cursor.varint(field)?.min(COUNT_MAX))
 }
 
 #[cfg(test)]
