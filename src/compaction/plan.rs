@@ -144,7 +144,7 @@ pub(crate) fn due_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
             let age = runs.last()?.age();
             Some(age.map_or(Duration::MAX, |age| most.saturating_sub(age)))
         }
-        Strategy::Leveled => pause_in(runs, shape),
+        Strategy::Leveled => pause_in(waiting(runs, shape)),
         _ => None,
     }
 }
@@ -258,31 +258,46 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
 /// Flushed runs that could wait for more, when no more seem to come, become one: reads need not look
 /// in each of them, and less is written than if all of level 1 were.
 fn gather(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
-    if pause_in(runs, shape)? > Duration::ZERO || of_level(runs, 0).any(RunFacts::is_busy) {
+    let waiting = waiting(runs, shape);
+    if pause_in(waiting)? > Duration::ZERO || waiting.iter().any(RunFacts::is_busy) {
         return None;
     }
     Some(Plan::Merge {
-        inputs: ids(of_level(runs, 0).flat_map(|run| &run.segments)),
+        inputs: ids(waiting.iter().flat_map(|run| &run.segments)),
         level: 0,
-        target: Target::Join(of_level(runs, 0).next()?.number),
+        target: Target::Join(waiting.first()?.number),
     })
 }
 
-/// How long a pause between flushes is at least, and how many times as long as others.
+/// The flushed runs that wait for more, but for old ones that are more than all newer ones: what was
+/// gathered before is not written again for every few small runs.
+fn waiting<'a>(runs: &'a [RunFacts], shape: &TreeShape) -> &'a [RunFacts] {
+    let count = of_level(runs, 0).count();
+    if count < shape.level0_runs as usize || flushed_score(runs, shape) > 0.0 {
+        return &[];
+    }
+    let mut waiting = &runs[..count];
+    while let [newer @ .., oldest] = waiting
+        && oldest.bytes() > newer.iter().map(RunFacts::bytes).sum()
+    {
+        waiting = newer;
+    }
+    waiting
+}
+
+/// How long a pause between flushes is at least, and how many times as long as the one before.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_TIMES: u32 = 4;
 
-/// Time until flushed runs that wait have waited long enough; `None` while none do.
-fn pause_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
-    let count = of_level(runs, 0).count();
-    if count < 2 || count < shape.level0_runs as usize || flushed_score(runs, shape) > 0.0 {
+/// Time until runs that wait have waited long enough; `None` if there are none to be gathered.
+fn pause_in(waiting: &[RunFacts]) -> Option<Duration> {
+    let [newest, before, ..] = waiting else {
         return None;
-    }
-    let newest = of_level(runs, 0).next()?.age()?;
-    let oldest = of_level(runs, 0).last()?.age()?;
-    let pace = oldest.saturating_sub(newest) / u32::try_from(count - 1).ok()?;
+    };
+    let age = newest.age()?;
+    let pace = before.age()?.saturating_sub(age);
     let pause = PAUSE.max(pace.saturating_mul(PAUSE_TIMES));
-    Some(pause.saturating_sub(newest))
+    Some(pause.saturating_sub(age))
 }
 
 /// Whether the only level would have to move down right after the flushed runs were merged into it:

@@ -528,8 +528,11 @@ pub(super) fn facts(shared: &Shared, version: &Version, compacting: &Compacting)
         hidden_bytes: 0,
     };
     let mut runs: Vec<RunFacts> = version.runs().iter().map(run).collect();
-    // Only whether the first level is the last one for long depends on it.
-    if runs.last().is_some_and(|run| run.level == 1) {
+    // Only whether the first level is the last one for long depends on it, when it is to be merged.
+    let tree = &shared.options.tree;
+    let flushed = runs.iter().filter(|run| run.level == 0).count();
+    let asks = tree.strategy == Strategy::Leveled && flushed >= tree.level0_runs as usize;
+    if asks && runs.last().is_some_and(|run| run.level == 1) {
         let live = &counted(version).live_by_run;
         for (run, live) in runs.iter_mut().zip(live) {
             run.hidden_bytes = hidden_bytes(run, *live);

@@ -237,7 +237,10 @@ impl Edit {
             0 => None,
             1 => Some(JournalFloor {
                 id: cursor.u64("edit.floor_id")?,
-                next: Sequence(cursor.u64("edit.floor_next")?),
+                next: match cursor.u64("edit.floor_next")? {
+                    0 => return Err(cursor.malformed("edit.floor_next: sequences begin at 1")),
+                    next => Sequence(next),
+                },
                 chain: cursor.u32("edit.floor_chain")?,
             }),
             _ => return Err(cursor.malformed("edit.has_floor: neither 0 nor 1")),
@@ -366,7 +369,7 @@ mod tests {
             false_positives: 4,
             block_reads: 6,
             block_bytes: 24_576,
-            lookups: u64::MAX,
+            lookups: COUNT_MAX,
         };
         Edit {
             added: vec![segment.clone(), SegmentMeta { id: 13, ..segment }],
@@ -381,7 +384,7 @@ mod tests {
             traffic: vec![(12, Traffic::default()), (13, traffic)],
             work: Work {
                 user_bytes: 300,
-                flushed_bytes: u64::MAX,
+                flushed_bytes: COUNT_MAX,
                 merged_bytes: 0,
             },
         }

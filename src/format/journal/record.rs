@@ -107,7 +107,10 @@ impl Record {
             // An operation takes a byte at least: that bounds the sequences within a file.
             count => count <= MAX_OPERATIONS && count <= payload_len,
         };
-        content && self.first.after(u64::from(self.operations())) <= Sequence::MAX
+        // Sequences begin at 1: no header is all zeros, whatever their checksum is.
+        content
+            && self.first.0 > 0
+            && self.first.after(u64::from(self.operations())) <= Sequence::MAX
     }
 }
 

@@ -191,6 +191,23 @@ fn a_lag_tells_the_watermark_or_nothing() {
     }
 }
 
+/// Zeros are the end of a journal, also where their checksum happens to be zero.
+#[test]
+fn no_header_begins_at_sequence_0() {
+    let bytes = with_lag(Sequence(1), 1);
+    let read = |first: u64| {
+        let mut bytes = bytes.clone();
+        bytes[HEADER_BYTES + 16..][..8].copy_from_slice(&first.to_le_bytes());
+        bytes[HEADER_BYTES + 24..][..4].fill(0);
+        let covered = &bytes[HEADER_BYTES + 4..][..28];
+        let sum = checksum::at(HEADER.identity(), HEADER_BYTES as u64, &[covered]);
+        bytes[HEADER_BYTES..][..4].copy_from_slice(&sum.to_le_bytes());
+        let journal = Journal::new(&bytes, 9).unwrap();
+        journal.step(HEADER_BYTES).record().is_some()
+    };
+    assert_eq!([read(0), read(1)], [false, true]);
+}
+
 #[test]
 fn a_seal_names_the_next_and_leaves_the_chain() {
     let mut bytes = HEADER.encode();
