@@ -73,7 +73,7 @@ pub(crate) enum Plan {
 }
 
 impl RunFacts {
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 

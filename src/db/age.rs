@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::compaction;
+use crate::compaction::{self, RunFacts};
 use crate::options::{Compaction, Strategy};
 use crate::segment::Segment;
 use crate::version::Version;
@@ -62,7 +62,12 @@ impl Shared {
             return None;
         }
         let version = Arc::clone(&self.view.load().version);
-        let due = compaction::due_in(&facts(self, &version, compacting), tree)?;
+        self.look_in(&facts(self, &version, compacting))
+    }
+
+    /// The same for a tree whose facts are known.
+    pub(super) fn look_in(&self, facts: &[RunFacts]) -> Option<Duration> {
+        let due = compaction::due_in(facts, &self.options.tree)?;
         // What is due and not done waits for another thread, which will tell, or is refused.
         let wait = if due.is_zero() { LOOK_MAX } else { due };
         Some(wait.clamp(LOOK_MIN, LOOK_MAX))

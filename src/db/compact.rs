@@ -129,7 +129,7 @@ impl Shared {
         let is_due = self.options.compaction == Compaction::Background
             && !self.has_compactors()
             && (compaction::plan(&facts, &self.options.tree).is_some()
-                || self.next_look(&Compacting::default()).is_some());
+                || self.look_in(&facts).is_some());
         drop(compacting);
         if is_due {
             self.start_background();
@@ -544,9 +544,8 @@ pub(super) fn facts(shared: &Shared, version: &Version, compacting: &Compacting)
 /// What of a run is not in its so many live entries, if all are of one size.
 fn hidden_bytes(run: &RunFacts, live: f64) -> u64 {
     let all: u64 = run.segments.iter().map(|one| one.entries).sum();
-    let bytes: u64 = run.segments.iter().map(|one| one.bytes).sum();
     let hidden = 1.0 - live / all.max(1) as f64;
-    (bytes as f64 * hidden.clamp(0.0, 1.0)) as u64
+    (run.bytes() as f64 * hidden.clamp(0.0, 1.0)) as u64
 }
 
 #[cfg(test)]

@@ -290,6 +290,7 @@ impl Shape {
         Ok(offset)
     }
 
+    #[inline(always)]
     fn entry_at(&self, payload: &[u8], at: usize, end: usize) -> Result<RawEntry, Malformed> {
         let bytes = payload.get(at..end).unwrap_or_default();
         self.raw_entry(bytes, at).map_err(damaged)
@@ -421,8 +422,7 @@ impl Shape {
         let (mut at, end) = self.group_range(payload, number)?;
         let mut before = 0..0_usize;
         while at < end {
-            let bytes = payload.get(at..end).unwrap_or_default();
-            let entry = self.raw_entry(bytes, at).map_err(damaged)?;
+            let entry = self.entry_at(payload, at, end)?;
             if entry.shared > before.len() {
                 return Err(damaged("entry.shared: longer than the key before"));
             }

@@ -171,15 +171,13 @@ fn open(memory: &Memory, settings: &Settings) -> Db {
 
 type Entry = (Vec<u8>, Vec<u8>);
 
-fn collect(
-    iter: impl Iterator<Item = criba::Result<(criba::Slice, criba::Slice)>>,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn collect(iter: impl Iterator<Item = criba::Result<(criba::Slice, criba::Slice)>>) -> Vec<Entry> {
     iter.map(|entry| entry.unwrap())
         .map(|(key, value)| (key.to_vec(), value.to_vec()))
         .collect()
 }
 
-fn expected(model: &Model, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn expected(model: &Model, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<Entry> {
     let inside = |key: &Vec<u8>| {
         (match &bounds.0 {
             Bound::Unbounded => true,
