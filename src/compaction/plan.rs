@@ -269,8 +269,9 @@ fn gather(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     })
 }
 
-/// The flushed runs that wait for more, but for old ones that are more than all newer ones: what was
-/// gathered before is not written again for every few small runs.
+/// The flushed runs that wait for more, but for old ones that are more than twice all newer ones:
+/// what was gathered before is not written again for every few small runs, and of two flushes alike
+/// neither is left out because it is some bytes larger.
 fn waiting<'a>(runs: &'a [RunFacts], shape: &TreeShape) -> &'a [RunFacts] {
     let count = of_level(runs, 0).count();
     if count < shape.level0_runs as usize || flushed_score(runs, shape) > 0.0 {
@@ -278,7 +279,7 @@ fn waiting<'a>(runs: &'a [RunFacts], shape: &TreeShape) -> &'a [RunFacts] {
     }
     let mut waiting = &runs[..count];
     while let [newer @ .., oldest] = waiting
-        && oldest.bytes() > newer.iter().map(RunFacts::bytes).sum()
+        && oldest.bytes() / 2 > newer.iter().map(RunFacts::bytes).sum()
     {
         waiting = newer;
     }

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::compaction::{self, RunFacts};
-use crate::options::{Compaction, Strategy};
 use crate::segment::Segment;
 use crate::version::Version;
 
-use super::compact::{Compacting, facts};
 use super::shared::Shared;
 
 /// Times are looked at this often at least, as the clock may be set, ...
@@ -50,22 +48,7 @@ impl Shared {
         (written_ms > 0).then(|| Duration::from_millis(age_ms))
     }
 
-    /// Time until a look for what is due by its age; `None` when nothing will be.
-    pub(super) fn next_look(&self, compacting: &Compacting) -> Option<Duration> {
-        let tree = &self.options.tree;
-        let may_wait = match tree.strategy {
-            Strategy::Fifo { age, .. } => age.is_some(),
-            Strategy::Leveled => true,
-            _ => false,
-        };
-        if !may_wait || self.options.compaction == Compaction::Manual {
-            return None;
-        }
-        let version = Arc::clone(&self.view.load().version);
-        self.look_in(&facts(self, &version, compacting))
-    }
-
-    /// The same for a tree whose facts are known.
+    /// Time until a look for what is due by its age in this tree; `None` when nothing will be.
     pub(super) fn look_in(&self, facts: &[RunFacts]) -> Option<Duration> {
         let due = compaction::due_in(facts, &self.options.tree)?;
         // What is due and not done waits for another thread, which will tell, or is refused.

@@ -59,6 +59,13 @@ struct Job {
     reserved: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+/// What a thread does next.
+enum Next {
+    Job(Job),
+    /// Nothing, until it is told of work, or for so long: something may be due by its age then.
+    Wait(Option<Duration>),
+}
+
 impl Compacting {
     fn hold(&mut self, job: &Job) {
         self.busy.extend(&job.inputs);
@@ -165,9 +172,12 @@ impl Shared {
     fn compact_until_stopped(&self) {
         let mut compacting = lock(&self.compacting);
         while !compacting.stop {
-            let Some(job) = self.next_job(&mut compacting) else {
-                compacting = self.help_or_wait(compacting);
-                continue;
+            let job = match self.next(&mut compacting) {
+                Next::Job(job) => job,
+                Next::Wait(time) => {
+                    compacting = self.help_or_wait(compacting, time);
+                    continue;
+                }
             };
             drop(compacting);
             let result = self.or_poison("compaction", || self.carry_out(&job));
@@ -195,13 +205,14 @@ impl Shared {
     fn help_or_wait<'a>(
         &'a self,
         mut compacting: MutexGuard<'a, Compacting>,
+        time: Option<Duration>,
     ) -> MutexGuard<'a, Compacting> {
         if let Some(offer) = compacting.offers.pop_front() {
             drop(compacting);
             self.help(&offer);
             return lock(&self.compacting);
         }
-        match self.next_look(&compacting) {
+        match time {
             None => wait(&self.compact_work, compacting),
             Some(time) => wait_for(&self.compact_work, compacting, time),
         }
@@ -245,28 +256,36 @@ impl Shared {
     }
 
     /// What to do next; its inputs are busy from now on.
-    fn next_job(&self, compacting: &mut Compacting) -> Option<Job> {
+    fn next(&self, compacting: &mut Compacting) -> Next {
         if self.poison.get().is_some() {
             for asked in std::mem::take(&mut compacting.asked) {
                 asked.refuse(self.check_sound());
             }
-            return None;
+            return Next::Wait(None);
         }
         let version = Arc::clone(&self.view.load().version);
-        let mut job = self.next_asked(&version, compacting);
-        // One that waits for its inputs is not overtaken: they might never be free all at once.
-        if job.is_none() && compacting.asked.is_empty() {
-            job = self.next_planned(&version, compacting).map(|plan| Job {
-                inputs: inputs_of(&plan),
-                plan,
-                progress: Arc::default(),
-                asked: None,
-                reserved: None,
-            });
+        if let Some(job) = self.next_asked(&version, compacting) {
+            compacting.hold(&job);
+            return Next::Job(job);
         }
-        let job = job?;
+        // One that waits for its inputs is not overtaken: they might never be free all at once.
+        if !compacting.asked.is_empty() || self.options.compaction == Compaction::Manual {
+            return Next::Wait(None);
+        }
+        // The same facts for both: what comes of age between two looks would be missed by both.
+        let facts = facts(self, &version, compacting);
+        let Some(plan) = compaction::plan(&facts, &self.options.tree) else {
+            return Next::Wait(self.look_in(&facts));
+        };
+        let job = Job {
+            inputs: inputs_of(&plan),
+            plan,
+            progress: Arc::default(),
+            asked: None,
+            reserved: None,
+        };
         compacting.hold(&job);
-        Some(job)
+        Next::Job(job)
     }
 
     /// The oldest compaction that was asked for, if its inputs are free.

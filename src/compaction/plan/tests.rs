@@ -143,15 +143,15 @@ fn leveled_gathers_what_waits_when_writers_pause() {
     assert_eq!(plan(&runs([3900, 4900, 5900]), &shape), None);
     assert_eq!(due_in(&runs([3900, 4900, 5900]), &shape), Some(ms(100)));
     assert_eq!(plan(&runs([4000, 5000, 6000]), &shape), gathered);
-    // What was gathered before is left alone until as much again has come.
+    // What was gathered before is left alone until half as much again has come.
     let more = |oldest: u64| {
         let mut runs = runs([9000; 3]);
         runs[2].segments[0].bytes = oldest * MB;
-        runs[3].segments[0].bytes = 4 * MB;
+        runs[3].segments[0].bytes = 8 * MB;
         plan(&runs, &shape)
     };
-    assert_eq!(more(2), gathered);
-    assert_eq!(more(3), merge(&[30, 29], 0, Target::Join(30)));
+    assert_eq!(more(4), gathered);
+    assert_eq!(more(5), merge(&[30, 29], 0, Target::Join(30)));
     // One run has nothing to be gathered with, and without a second level none waits.
     let one = [&flushed([9000; 3])[..1], &below].concat();
     assert_eq!((plan(&one, &shape), due_in(&one, &shape)), (None, None));

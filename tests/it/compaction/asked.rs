@@ -50,7 +50,8 @@ fn a_close_ends_a_compaction_under_way() {
         let job = db.compact_all().unwrap();
         job.wait().unwrap();
         for round in 0..3 {
-            fill(&db, (round * 500)..(round * 500 + 600), round as u8);
+            fill(&db, 0..600, round);
+            db.flush().unwrap();
         }
         let job = db.compact_all().unwrap();
         gate.wait_for_visitor();
@@ -68,8 +69,7 @@ fn a_close_ends_a_compaction_under_way() {
         rig.heal();
         let db = small(&rig).open().unwrap();
         assert!(db.stats().recovery.clean);
-        let value = |n: u64| vec![(n / 500).min(2) as u8; 100];
-        let model: Model = (0..1600).map(|n| (key(n), value(n))).collect();
+        let model: Model = (0..600).map(|n| (key(n), vec![2; 100])).collect();
         check_contents(&db, &model, "after a close");
         super::settle(&db);
         check_files(&rig.memory, &db, "after a close");

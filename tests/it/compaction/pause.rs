@@ -2,10 +2,16 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use criba::RunStats;
+
 use super::*;
 
-fn flushed_runs(db: &Db) -> usize {
-    db.stats().runs.iter().filter(|run| run.level == 0).count()
+/// Bytes of each, newest first.
+fn flushed_runs(db: &Db) -> Vec<u64> {
+    let runs = db.stats().runs;
+    let flushed = runs.iter().filter(|run| run.level == 0);
+    let bytes = |run: &RunStats| run.segments.iter().map(|one| one.file_bytes).sum();
+    flushed.map(bytes).collect()
 }
 
 /// Reads would look in each of them for as long as nobody writes.
@@ -25,24 +31,22 @@ fn runs_that_wait_are_gathered_in_a_pause() {
         }
         db.flush().unwrap();
     };
-    // Until there is a level below the first, and less waits than would be merged with it.
+    // Until there is a level below the first, and what waits is less than would be merged with it,
+    // and alike: a large one would not be written again for a small one.
     put(5000);
     settle(&db);
     assert!(db.stats().runs.iter().any(|run| run.level == 2));
-    while flushed_runs(&db) < 2 {
+    let mut waiting = flushed_runs(&db);
+    while waiting.len() < 2 || waiting.iter().any(|bytes| *bytes > 10_000) {
         put(20);
         settle(&db);
+        waiting = flushed_runs(&db);
     }
-    let waiting = flushed_runs(&db);
     let work = || db.stats().compactions.merged_bytes;
     let before = work();
-    let bytes: u64 = db.stats().runs[..waiting]
-        .iter()
-        .flat_map(|run| &run.segments)
-        .map(|segment| segment.file_bytes)
-        .sum();
+    let bytes: u64 = waiting.iter().sum();
     memory.set_clock(Some(start + Duration::from_secs(10)));
-    wait_until("the runs are gathered", || flushed_runs(&db) == 1);
+    wait_until("the runs are gathered", || flushed_runs(&db).len() == 1);
     let written = work() - before;
     assert!(
         written <= bytes,
