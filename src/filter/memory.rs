@@ -25,6 +25,11 @@ pub struct MemoryBloom {
     probe_count: u8,
 }
 
+/// Bits for each key that a memtable can hold, ...
+const TABLE_BITS_PER_KEY: f64 = 12.0;
+/// ... and the number of probes that is best then.
+const TABLE_PROBES: u8 = 8;
+
 /// One cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -37,7 +42,17 @@ impl MemoryBloom {
     pub fn new(expected_keys: usize, bits_per_key: f64) -> Self {
         let keys = expected_keys.max(1) as u64;
         let line_count = line_count(keys, bits_per_key);
-        let probe_count = best_probes(keys, u64::from(line_count));
+        Self::with_probes(line_count, best_probes(keys, u64::from(line_count)))
+    }
+
+    /// One of [`TABLE_BITS_PER_KEY`], for memtables: there is a new one with every memtable, and to
+    /// find the best number of probes takes longer than to open a small store.
+    pub(crate) fn of_table(expected_keys: usize) -> Self {
+        let keys = expected_keys.max(1) as u64;
+        Self::with_probes(line_count(keys, TABLE_BITS_PER_KEY), TABLE_PROBES)
+    }
+
+    fn with_probes(line_count: u32, probe_count: u8) -> Self {
         Self {
             lines: (0..line_count).map(|_| Line::default()).collect(),
             probe_count,
@@ -100,6 +115,16 @@ mod tests {
             .count();
         // Expected 0.0095 * 200 000 = 1900; six standard deviations are 260.
         assert!((1640..=2190).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn the_probes_of_tables_are_the_best() {
+        for keys in [4096, 100_000, 10_000_000] {
+            let best = MemoryBloom::new(keys, TABLE_BITS_PER_KEY);
+            let table = MemoryBloom::of_table(keys);
+            assert_eq!(table.probe_count, best.probe_count, "{keys} keys");
+            assert_eq!(table.bytes(), best.bytes());
+        }
     }
 
     #[test]

@@ -38,9 +38,6 @@ pub(crate) use walk::Walk;
 /// Memory of about the smallest entries that occur in numbers, their part of the nodes included.
 const ENTRY_BYTES_MIN: u64 = 64;
 
-/// The filter's memory for each entry that the table can hold, in bits.
-const FILTER_BITS_PER_KEY: f64 = 12.0;
-
 /// Entries up to which those of a range are counted one by one: well under a millisecond.
 const COUNTED_MAX: usize = 8192;
 
@@ -75,7 +72,7 @@ impl Memtable {
         Memtable {
             tree: Tree::new(),
             inserter: Mutex::default(),
-            filter: MemoryBloom::new(expected, FILTER_BITS_PER_KEY),
+            filter: MemoryBloom::of_table(expected),
             bytes: AtomicU64::new(0),
             count: AtomicU64::new(0),
             keys: AtomicU64::new(0),
