@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::states::{self, Bounds, CrashState};
+use super::states::{self, Bounds, Choice, CrashState};
 use super::{Clock, File, Names, State};
 
 /// A changing call that has been made. Files are named by their identity, because names move.
@@ -100,6 +100,7 @@ impl Recording {
         History {
             bytes: Arc::new(self.files.iter().map(bytes).collect()),
             moments,
+            choices: Arc::default(),
         }
     }
 }
@@ -128,6 +129,17 @@ pub(super) type Contents = BTreeMap<usize, Arc<[u8]>>;
 pub struct History {
     bytes: Arc<Contents>,
     moments: Vec<Moment>,
+    /// What power loss may leave of each file, as it was last asked for: from moment to moment
+    /// hardly any file changes.
+    choices: Arc<Mutex<BTreeMap<usize, Known>>>,
+}
+
+/// What power loss may leave of a file that has this extent, within bounds.
+#[derive(Debug)]
+struct Known {
+    extent: Extent,
+    of_file: usize,
+    choice: Choice,
 }
 
 impl History {
@@ -150,8 +162,34 @@ impl History {
     /// When there were fewer calls.
     #[must_use]
     pub fn states(&self, calls: usize, bounds: &Bounds) -> Vec<CrashState> {
+        let moment = &self.moments[calls];
         let next = self.moments.get(calls + 1);
-        states::all(&self.bytes, &self.moments[calls], next, bounds)
+        let mut states = states::after_kill(&self.bytes, moment, next, bounds);
+        if moment.exists {
+            let files = self.choices_at(moment, bounds);
+            let after = states::after_power_loss(&self.bytes, moment, &files, bounds);
+            states.extend(after);
+        }
+        states
+    }
+
+    fn choices_at(&self, moment: &Moment, bounds: &Bounds) -> BTreeMap<usize, Choice> {
+        let mut known = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
+        let choice = |(id, extent): (&usize, &Extent)| {
+            let is_same = |one: &&Known| one.extent == *extent && one.of_file == bounds.of_file;
+            if let Some(known) = known.get(id).filter(is_same) {
+                return (*id, Choice::clone(&known.choice));
+            }
+            let choice = states::choice(&self.bytes, *id, extent, bounds);
+            let news = Known {
+                extent: extent.clone(),
+                of_file: bounds.of_file,
+                choice: Choice::clone(&choice),
+            };
+            known.insert(*id, news);
+            (*id, choice)
+        };
+        moment.extents.iter().map(choice).collect()
     }
 }
 

@@ -43,27 +43,45 @@ impl Default for Bounds {
 /// What a crash leaves: an image that is made when it is asked for.
 #[derive(Clone, Debug)]
 pub struct CrashState {
+    scene: Arc<Scene>,
+    /// Which of its remains each file of the scene has.
+    picks: Vec<usize>,
+    fingerprint: u64,
+}
+
+/// What those states of a moment have in common that have the same names. There are many of them,
+/// most of them the same as states of the moment before: what tells that must cost little.
+#[derive(Debug)]
+struct Scene {
     contents: Arc<Contents>,
     is_power_loss: bool,
     exists: bool,
     boot_id: u128,
     clock: Clock,
-    names: Arc<BTreeMap<String, usize>>,
-    durable_names: Arc<BTreeMap<String, usize>>,
-    files: BTreeMap<usize, Remains>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    /// Files that have a name, each with all that may be left of it.
+    files: Vec<(usize, Choice)>,
+    fingerprint: u64,
+    /// Files in the order of the names that they have.
+    named: Vec<usize>,
 }
+
+/// All that may be left of a file.
+pub(super) type Choice = Arc<[Remains]>;
 
 /// What is left of a file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Remains {
+pub(super) struct Remains {
     len: usize,
     durable_len: usize,
     /// Read as zeros.
     zeros: Vec<Range0>,
     /// Can be read until power is lost.
     lost: Vec<Range0>,
-    /// Of what is read. The same remains are part of many states: it is made once.
-    content: u64,
+    /// Of what is read, and of how it is kept. The same remains are part of many states: it is
+    /// made once.
+    fingerprint: u64,
 }
 
 /// A range that can be ordered.
@@ -71,48 +89,78 @@ type Range0 = (usize, usize);
 
 const SECTOR: usize = 512;
 
-impl CrashState {
-    /// Whether power was lost, and not just the process killed.
-    #[must_use]
-    pub fn is_power_loss(&self) -> bool {
-        self.is_power_loss
-    }
-
-    /// Equal for states that are the same on the disk, and to the system if it still runs.
-    #[must_use]
-    pub fn fingerprint(&self) -> u64 {
+impl Scene {
+    /// Names that the system has only while it runs are gone with power.
+    fn with_fingerprint(self) -> Scene {
         let mut hasher = Xxh3Default::new();
         (self.is_power_loss, self.exists, self.boot_id).hash(&mut hasher);
+        let mut named = Vec::new();
         for names in [&self.names, &self.durable_names] {
             names.len().hash(&mut hasher);
-            for (name, id) in names.iter() {
-                name.hash(&mut hasher);
-                if let Some(remains) = self.files.get(id) {
-                    (remains.content, remains.len).hash(&mut hasher);
-                    (remains.durable_len, &remains.lost).hash(&mut hasher);
-                }
+            for (name, id) in names {
+                let place = self.files.iter().position(|(file, _)| file == id);
+                (name, place.is_some()).hash(&mut hasher);
+                named.extend(place);
             }
             if self.is_power_loss {
                 break;
             }
         }
-        hasher.finish()
+        Scene {
+            fingerprint: hasher.finish(),
+            named,
+            ..self
+        }
+    }
+}
+
+impl CrashState {
+    fn new(scene: &Arc<Scene>, picks: Vec<usize>) -> CrashState {
+        let mut fingerprint = scene.fingerprint;
+        for place in &scene.named {
+            let remains = &scene.files[*place].1[picks[*place]];
+            let both = u128::from(fingerprint) << 64 | u128::from(remains.fingerprint);
+            fingerprint = xxh3_64(&both.to_le_bytes());
+        }
+        CrashState {
+            scene: Arc::clone(scene),
+            picks,
+            fingerprint,
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = (usize, &Remains)> {
+        let files = self.scene.files.iter().zip(&self.picks);
+        files.map(|((id, all), pick)| (*id, &all[*pick]))
+    }
+
+    /// Whether power was lost, and not just the process killed.
+    #[must_use]
+    pub fn is_power_loss(&self) -> bool {
+        self.scene.is_power_loss
+    }
+
+    /// Equal for states that are the same on the disk, and to the system if it still runs.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// The storage as the next process finds it.
     #[must_use]
     pub fn image(&self) -> Memory {
-        let file = |(id, remains): (&usize, &Remains)| {
-            let bytes = remains.bytes(bytes_of(&self.contents, *id)).into_owned();
+        let scene = &*self.scene;
+        let file = |(id, remains): (usize, &Remains)| {
+            let bytes = remains.bytes(bytes_of(&scene.contents, id)).into_owned();
             let lost = remains.lost.iter().map(|(start, end)| *start..*end);
             let data = Data {
                 durable_len: remains.durable_len,
                 bytes,
                 lost: lost.collect(),
             };
-            (*id, Arc::new(File::new(*id, data)))
+            (id, Arc::new(File::new(id, data)))
         };
-        let files: BTreeMap<usize, Arc<File>> = self.files.iter().map(file).collect();
+        let files: BTreeMap<usize, Arc<File>> = self.files().map(file).collect();
         let named = |names: &BTreeMap<String, usize>| -> Names {
             let known = |(name, id): (&String, &usize)| {
                 let file = files.get(id)?;
@@ -121,12 +169,12 @@ impl CrashState {
             names.iter().filter_map(known).collect()
         };
         Memory::with(State {
-            exists: self.exists,
-            names: named(&self.names),
-            durable_names: named(&self.durable_names),
+            exists: scene.exists,
+            names: named(&scene.names),
+            durable_names: named(&scene.durable_names),
             locked: false,
-            boot_id: self.boot_id,
-            clock: self.clock,
+            boot_id: scene.boot_id,
+            clock: scene.clock,
             mutations: 0,
             fault: None,
             files_made: files.keys().last().map_or(0, |last| last + 1),
@@ -137,14 +185,14 @@ impl CrashState {
     /// In words: which files are there and what is missing of them.
     #[must_use]
     pub fn describe(&self) -> String {
-        let kind = if self.is_power_loss {
+        let kind = if self.is_power_loss() {
             "power loss"
         } else {
             "kill"
         };
         let file = |(name, id): (&String, &usize)| {
-            let whole = self.contents.get(id).map_or(0, |bytes| bytes.len());
-            let Some(remains) = self.files.get(id) else {
+            let whole = bytes_of(&self.scene.contents, *id).len();
+            let Some((_, remains)) = self.files().find(|(file, _)| file == id) else {
                 return name.clone();
             };
             format!(
@@ -152,7 +200,7 @@ impl CrashState {
                 remains.len, remains.zeros
             )
         };
-        let files: Vec<String> = self.names.iter().map(file).collect();
+        let files: Vec<String> = self.scene.names.iter().map(file).collect();
         format!("{kind}: {}", files.join("; "))
     }
 }
@@ -162,99 +210,101 @@ fn bytes_of(contents: &Contents, id: usize) -> &[u8] {
     contents.get(&id).map_or(&[], |bytes| bytes)
 }
 
-pub(super) fn all(
-    contents: &Arc<Contents>,
-    moment: &Moment,
-    next: Option<&Moment>,
-    bounds: &Bounds,
-) -> Vec<CrashState> {
-    let mut states = after_kill(contents, moment, next, bounds);
-    if moment.exists {
-        states.extend(after_power_loss(contents, moment, bounds));
-    }
-    states
+/// What power loss may leave of a file that has this extent.
+pub(super) fn choice(contents: &Contents, id: usize, extent: &Extent, bounds: &Bounds) -> Choice {
+    let bytes = bytes_of(contents, id);
+    let all = Remains::of_power_loss(extent, bounds).into_iter();
+    all.map(|remains| remains.with_fingerprint(bytes)).collect()
 }
 
 /// Everything that was handed to the system, and parts of an append that was under way.
-fn after_kill(
+pub(super) fn after_kill(
     contents: &Arc<Contents>,
     moment: &Moment,
     next: Option<&Moment>,
     bounds: &Bounds,
 ) -> Vec<CrashState> {
-    let remains = |id: usize, extent: &Extent, len: usize| {
-        let remains = Remains::of_kill(extent, len);
-        remains.with_content(bytes_of(contents, id))
+    let grown = next.and_then(|next| {
+        let mut all = next.extents.iter();
+        all.find_map(|(id, after)| {
+            let before = moment.extents.get(id)?;
+            (after.len > before.len).then_some((*id, before.len..after.len))
+        })
+    });
+    let lengths = |id: usize, extent: &Extent| match &grown {
+        Some((one, range)) if *one == id => kept_of_append(range.clone(), bounds),
+        _ => vec![extent.len],
     };
-    let whole = CrashState {
+    let choice = |(id, extent): (&usize, &Extent)| -> (usize, Choice) {
+        let bytes = bytes_of(contents, *id);
+        let all = lengths(*id, extent).into_iter();
+        let all = all.map(|len| Remains::of_kill(extent, len).with_fingerprint(bytes));
+        (*id, all.collect())
+    };
+    let ids: BTreeSet<&usize> = moment
+        .names
+        .values()
+        .chain(moment.durable_names.values())
+        .collect();
+    let extents = moment.extents.iter().filter(|(id, _)| ids.contains(id));
+    let scene = Scene {
         contents: Arc::clone(contents),
         is_power_loss: false,
         exists: moment.exists,
         boot_id: moment.boot_id,
         clock: moment.clock,
-        names: Arc::new(moment.names.clone()),
-        durable_names: Arc::new(moment.durable_names.clone()),
-        files: moment
-            .extents
-            .iter()
-            .map(|(id, extent)| (*id, remains(*id, extent, extent.len)))
-            .collect(),
+        names: moment.names.clone(),
+        durable_names: moment.durable_names.clone(),
+        files: extents.map(choice).collect(),
+        fingerprint: 0,
+        named: Vec::new(),
     };
-    let mut states = vec![whole.clone()];
-    let grown = next.and_then(|next| {
-        let mut all = next.extents.iter();
-        all.find_map(|(id, after)| {
-            let before = moment.extents.get(id)?;
-            (after.len > before.len).then_some((*id, before, after.len))
-        })
-    });
-    if let Some((id, before, end)) = grown {
-        let middle = before.len.midpoint(end);
-        let ends = [before.len + 1, middle, end - 1];
-        let sectors = sector_starts(before.len..end);
-        let ends: BTreeSet<usize> = ends.into_iter().chain(sectors).collect();
-        let inside = ends
-            .into_iter()
-            .filter(|at| (before.len + 1..end).contains(at));
-        for len in thinned(inside.collect(), bounds.of_file) {
-            let mut state = whole.clone();
-            state.files.insert(id, remains(id, before, len));
-            states.push(state);
-        }
-    }
-    states
+    let scene = Arc::new(scene.with_fingerprint());
+    // All but the one that grows have one choice.
+    let counts: Vec<usize> = scene.files.iter().map(|(_, all)| all.len()).collect();
+    let all = combinations(&counts, usize::MAX).into_iter();
+    all.map(|picks| CrashState::new(&scene, picks)).collect()
 }
 
-fn after_power_loss(contents: &Arc<Contents>, moment: &Moment, bounds: &Bounds) -> Vec<CrashState> {
-    let of_file = |(id, extent): (&usize, &Extent)| {
-        let bytes = bytes_of(contents, *id);
-        let all = Remains::of_power_loss(extent, bounds).into_iter();
-        let all = all.map(|remains| remains.with_content(bytes));
-        (*id, all.collect())
-    };
-    let files: BTreeMap<usize, Vec<Remains>> = moment.extents.iter().map(of_file).collect();
+/// How long a file may be while this range is appended; all of it before, first.
+fn kept_of_append(range: Range<usize>, bounds: &Bounds) -> Vec<usize> {
+    let Range { start, end } = range;
+    let ends = [start + 1, start.midpoint(end), end - 1];
+    let ends: BTreeSet<usize> = ends.into_iter().chain(sector_starts(start..end)).collect();
+    let inside = ends.into_iter().filter(|at| (start + 1..end).contains(at));
+    let inside = thinned(inside.collect(), bounds.of_file);
+    std::iter::once(start).chain(inside).collect()
+}
+
+/// What is on the disk, with what may be left of each file.
+pub(super) fn after_power_loss(
+    contents: &Arc<Contents>,
+    moment: &Moment,
+    files: &BTreeMap<usize, Choice>,
+    bounds: &Bounds,
+) -> Vec<CrashState> {
     let mut states = Vec::new();
     for names in names_left(moment, bounds) {
         let ids: BTreeSet<usize> = names.values().copied().collect();
-        let choices: Vec<(usize, &[Remains])> = ids
+        let chosen = ids
             .into_iter()
-            .filter_map(|id| Some((id, files.get(&id)?.as_slice())))
-            .collect();
-        let counts: Vec<usize> = choices.iter().map(|(_, all)| all.len()).collect();
-        let names = Arc::new(names);
-        for picks in combinations(&counts, bounds.of_names) {
-            let pick = |((id, all), at): (&(usize, &[Remains]), &usize)| (*id, all[*at].clone());
-            states.push(CrashState {
-                contents: Arc::clone(contents),
-                is_power_loss: true,
-                exists: true,
-                boot_id: moment.boot_id + 1,
-                clock: moment.clock,
-                names: Arc::clone(&names),
-                durable_names: Arc::clone(&names),
-                files: choices.iter().zip(&picks).map(pick).collect(),
-            });
-        }
+            .filter_map(|id| Some((id, Choice::clone(files.get(&id)?))));
+        let scene = Scene {
+            contents: Arc::clone(contents),
+            is_power_loss: true,
+            exists: true,
+            boot_id: moment.boot_id + 1,
+            clock: moment.clock,
+            durable_names: names.clone(),
+            names,
+            files: chosen.collect(),
+            fingerprint: 0,
+            named: Vec::new(),
+        };
+        let scene = Arc::new(scene.with_fingerprint());
+        let counts: Vec<usize> = scene.files.iter().map(|(_, all)| all.len()).collect();
+        let all = combinations(&counts, bounds.of_names).into_iter();
+        states.extend(all.map(|picks| CrashState::new(&scene, picks)));
     }
     states
 }
@@ -294,9 +344,14 @@ impl Remains {
         bytes
     }
 
-    fn with_content(self, all: &[u8]) -> Remains {
-        let content = xxh3_64(&self.bytes(all));
-        Remains { content, ..self }
+    fn with_fingerprint(self, all: &[u8]) -> Remains {
+        let mut hasher = Xxh3Default::new();
+        hasher.update(&self.bytes(all));
+        (self.len, self.durable_len, &self.lost).hash(&mut hasher);
+        Remains {
+            fingerprint: hasher.finish(),
+            ..self
+        }
     }
 
     /// The system still runs: all is there up to `len`.
@@ -307,7 +362,7 @@ impl Remains {
             durable_len: extent.durable_len,
             zeros: Vec::new(),
             lost: lost.collect(),
-            content: 0,
+            fingerprint: 0,
         }
     }
 
@@ -317,7 +372,7 @@ impl Remains {
             durable_len: len,
             zeros,
             lost: Vec::new(),
-            content: 0,
+            fingerprint: 0,
         }
     }
 
@@ -387,7 +442,7 @@ fn thinned<T: Clone>(all: Vec<T>, most: usize) -> Vec<T> {
 }
 
 /// One choice out of each of so many; all of them, or an even choice of `most`.
-fn combinations(counts: &[usize], most: usize) -> BTreeSet<Vec<usize>> {
+fn combinations(counts: &[usize], most: usize) -> Vec<Vec<usize>> {
     let total = counts
         .iter()
         .try_fold(1_usize, |product, count| product.checked_mul(*count));
@@ -395,26 +450,27 @@ fn combinations(counts: &[usize], most: usize) -> BTreeSet<Vec<usize>> {
         return (0..total).map(|nth| digits(counts, nth)).collect();
     }
     // Each file alone, among files that are all shortest, and all whole.
-    let mut all = BTreeSet::new();
+    let mut all = Vec::new();
     for others in 0..2 {
         let around: Vec<usize> = counts.iter().map(|count| others.min(count - 1)).collect();
+        all.push(around.clone());
         for (file, count) in counts.iter().enumerate() {
-            for choice in 0..*count {
+            for choice in (0..*count).filter(|choice| *choice != around[file]) {
                 let mut picks = around.clone();
                 picks[file] = choice;
-                all.insert(picks);
+                all.push(picks);
             }
         }
     }
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in all.len()..most {
-        let mut pick = |count: &usize| {
+        let pick = |count: &usize| {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
             (random % *count as u64) as usize
         };
-        all.insert(counts.iter().map(&mut pick).collect());
+        all.push(counts.iter().map(pick).collect());
     }
     all
 }
@@ -565,9 +621,9 @@ mod tests {
     fn bounds_are_kept_and_extremes_are_there() {
         let counts = [50, 50, 50];
         let chosen = combinations(&counts, 500);
-        assert!((290..=500).contains(&chosen.len()), "{}", chosen.len());
+        assert_eq!(chosen.len(), 500);
         for extreme in [[0, 0, 0], [1, 1, 1], [49, 1, 1], [0, 0, 49]] {
-            assert!(chosen.contains(&extreme[..]));
+            assert!(chosen.contains(&extreme.to_vec()));
         }
         assert_eq!(combinations(&[2, 3], 6).len(), 6);
         assert_eq!(combinations(&[], 6).len(), 1);
