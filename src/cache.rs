@@ -1,10 +1,11 @@
 //! What was read stays in memory within a budget of bytes.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
+
+use crate::striped::Striped;
 
 /// Segment and offset in its file.
 pub(crate) type CacheKey = (u64, u64);
@@ -18,8 +19,8 @@ pub(crate) trait Weigh {
 /// A concurrent cache. With a budget of zero it holds nothing and costs nothing.
 pub(crate) struct Cache<V> {
     inner: Option<QuickCache<CacheKey, V, ByWeight>>,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    /// Lookups that found something, and that did not.
+    outcomes: Striped<2>,
 }
 
 #[derive(Clone, Copy)]
@@ -38,6 +39,9 @@ impl<V> fmt::Debug for Cache<V> {
     }
 }
 
+const HIT: usize = 0;
+const MISS: usize = 1;
+
 /// Bytes of a usual item, from which the number of items is estimated.
 const USUAL_ITEM_BYTES: u64 = 4096;
 
@@ -48,19 +52,14 @@ impl<V: Weigh + Clone> Cache<V> {
             .then(|| QuickCache::with_weighter(items.clamp(16, 1 << 24), capacity_bytes, ByWeight));
         Cache {
             inner,
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+            outcomes: Striped::default(),
         }
     }
 
     pub(crate) fn get(&self, key: CacheKey) -> Option<V> {
         let found = self.inner.as_ref().and_then(|cache| cache.get(&key));
-        let counter = if found.is_some() {
-            &self.hits
-        } else {
-            &self.misses
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let outcome = if found.is_some() { HIT } else { MISS };
+        self.outcomes.mine().add(outcome, 1);
         found
     }
 
@@ -72,10 +71,8 @@ impl<V: Weigh + Clone> Cache<V> {
 
     /// Lookups that found something, and that did not.
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (
-            self.hits.load(Ordering::Relaxed),
-            self.misses.load(Ordering::Relaxed),
-        )
+        let [hits, misses] = self.outcomes.sums();
+        (hits, misses)
     }
 
     /// Bytes held, and the budget.

@@ -1,10 +1,13 @@
 //! Counters that many threads add to at once, each on a cache line of its own: threads that only
-//! read must not wait for each other's counting.
+//! read must not wait for each other's counting, and what a thread counts alone takes no locked
+//! instruction, which would wait for all that was read before.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Lines of a counter. Threads beyond share them, which is slower and counts no less.
+/// Lines of a counter.
 const STRIPES: usize = 8;
+/// The line of all threads that came while the others were taken; each of those has one thread.
+const SHARED: usize = STRIPES - 1;
 
 /// A cache line of counters.
 #[derive(Debug)]
@@ -25,22 +28,68 @@ impl<const N: usize> Default for Striped<N> {
     }
 }
 
-/// The stripe of this thread: threads take turns as they come.
+/// Lines that belong to a thread, a bit for each.
+static TAKEN: AtomicU8 = AtomicU8::new(0);
+
+/// The line of a thread, for as long as it lives.
+struct Stripe(usize);
+
+impl Stripe {
+    fn claim() -> Stripe {
+        // Acquire, and release at the end: what the thread before has counted is seen by the next.
+        let claimed = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
+            let free = taken.trailing_ones() as usize;
+            (free < SHARED).then(|| taken | 1 << free)
+        });
+        Stripe(claimed.map_or(SHARED, |taken| taken.trailing_ones() as usize))
+    }
+}
+
+impl Drop for Stripe {
+    fn drop(&mut self) {
+        if self.0 != SHARED {
+            TAKEN.fetch_and(!(1 << self.0), Ordering::Release);
+        }
+    }
+}
+
 #[inline]
 fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
+        static MINE: Stripe = Stripe::claim();
     }
-    // A thread that is about to end has no place for its own any more.
-    MINE.try_with(|mine| *mine).unwrap_or(0)
+    // A thread that is about to end has none of its own any more.
+    MINE.try_with(|mine| mine.0).unwrap_or(SHARED)
+}
+
+/// The counters that this thread adds to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mine<'a, const N: usize> {
+    line: &'a [AtomicU64; N],
+    is_shared: bool,
+}
+
+impl<const N: usize> Mine<'_, N> {
+    #[inline]
+    pub(crate) fn add(&self, counter: usize, amount: u64) {
+        let counter = &self.line[counter];
+        if self.is_shared {
+            counter.fetch_add(amount, Ordering::Relaxed);
+        } else {
+            let sum = counter.load(Ordering::Relaxed).wrapping_add(amount);
+            counter.store(sum, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<const N: usize> Striped<N> {
-    /// The counters that this thread adds to.
     #[inline]
-    pub(crate) fn mine(&self) -> &[AtomicU64; N] {
-        &self.stripes[stripe()].0
+    pub(crate) fn mine(&self) -> Mine<'_, N> {
+        let stripe = stripe();
+        Mine {
+            line: &self.stripes[stripe].0,
+            is_shared: stripe == SHARED,
+        }
     }
 
     /// What all threads have added to each of the counters so far.
@@ -51,7 +100,7 @@ impl<const N: usize> Striped<N> {
         })
     }
 
-    /// Lets them go on from these numbers. What is added meanwhile may be lost.
+    /// Lets them go on from these numbers. Nobody may add meanwhile.
     pub(crate) fn set(&self, sums: [u64; N]) {
         for (stripe, line) in self.stripes.iter().enumerate() {
             for (counter, sum) in line.0.iter().zip(sums) {
@@ -75,8 +124,8 @@ mod tests {
                 let counters = &counters;
                 scope.spawn(move || {
                     for _ in 0..1000 {
-                        counters.mine()[0].fetch_add(1, Ordering::Relaxed);
-                        counters.mine()[4].fetch_add(thread, Ordering::Relaxed);
+                        counters.mine().add(0, 1);
+                        counters.mine().add(4, thread);
                     }
                 });
             }

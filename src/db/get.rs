@@ -8,6 +8,7 @@ use crate::filter::{Answer, KeyHash, hash_key};
 use crate::key::{Kind, Sequence};
 use crate::segment::{Hit, Probe, Segment};
 use crate::slice::Slice;
+use crate::version::Run;
 
 use super::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
 use super::shared::{Shared, View};
@@ -66,10 +67,13 @@ impl Shared {
         observer: &mut O,
     ) -> Result<Option<Hit>> {
         let mut read = (0, 0);
-        for (ordinal, run) in view.version.runs().iter().enumerate() {
+        let runs = view.version.runs();
+        let candidates = candidates(runs, (hash, key));
+        for (ordinal, run) in runs.iter().enumerate() {
             observer.begin();
             let (run_ordinal, level) = (ordinal, run.level);
-            let Some(segment) = run.find(key) else {
+            let candidate = candidates.get(ordinal).copied();
+            let Some(segment) = candidate.unwrap_or_else(|| run.find(key)) else {
                 observer.run(
                     Source::NoSegment {
                         run: run_ordinal,
@@ -113,6 +117,28 @@ impl Shared {
             blocks_without_filters: account.covering,
         })
     }
+}
+
+/// So many runs are asked as if at once: their filters are on their way while the first is asked.
+const AT_ONCE: usize = 12;
+
+/// The segments of the first runs that can hold the key.
+#[inline]
+fn candidates<'a>(
+    runs: &'a [Run],
+    (hash, key): (KeyHash, &[u8]),
+) -> [Option<&'a Arc<Segment>>; AT_ONCE] {
+    let mut candidates = [None; AT_ONCE];
+    for (candidate, run) in candidates.iter_mut().zip(runs) {
+        *candidate = run.find(key);
+        // A single one is asked right away.
+        if let Some(segment) = candidate
+            && runs.len() > 1
+        {
+            segment.prefetch(hash);
+        }
+    }
+    candidates
 }
 
 fn lookup_memtables<O: Observer>(

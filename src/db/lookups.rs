@@ -1,7 +1,5 @@
 //! What point lookups met, counted where the threads that look up do not disturb each other.
 
-use std::sync::atomic::Ordering;
-
 use crate::striped::Striped;
 
 use super::stats::LookupStats;
@@ -21,7 +19,7 @@ impl LookupCounters {
     /// A memtable has answered.
     #[inline]
     pub(super) fn memtable_hit(&self) {
-        self.counters.mine()[MEMTABLE_HITS].fetch_add(1, Ordering::Relaxed);
+        self.counters.mine().add(MEMTABLE_HITS, 1);
     }
 
     /// A lookup that came to the runs has ended, after reads of so many data blocks and bytes.
@@ -29,10 +27,10 @@ impl LookupCounters {
     pub(super) fn in_runs(&self, is_hit: bool, (blocks, bytes): (u64, u64)) {
         let counters = self.counters.mine();
         let first = if is_hit { SEGMENT_HITS } else { ABSENT };
-        counters[first].fetch_add(1, Ordering::Relaxed);
+        counters.add(first, 1);
         if blocks > 0 {
-            counters[first + 1].fetch_add(blocks, Ordering::Relaxed);
-            counters[first + 2].fetch_add(bytes, Ordering::Relaxed);
+            counters.add(first + 1, blocks);
+            counters.add(first + 2, bytes);
         }
     }
 

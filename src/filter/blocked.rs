@@ -10,6 +10,7 @@ use super::hash::{mix, start_of};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Lookup, Window};
 use super::math::{PROBES_MAX, best_probes, blocked_rate};
+use super::prefetch::prefetch;
 use super::spec::clamp_bits;
 use super::{Build, Built, Damaged, FilterKind, KeyHash};
 
@@ -138,6 +139,12 @@ impl Blocked {
             row: mixed,
             fingerprint: 0,
         })
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, hash: KeyHash, body: &[u64]) {
+        let line = start_of(mix(hash, self.salt), u64::from(self.lines));
+        prefetch(body, line as usize * LINE_WORDS, LINE_WORDS);
     }
 
     #[inline]

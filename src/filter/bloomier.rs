@@ -287,6 +287,12 @@ impl Bloomier {
         }
     }
 
+    /// As if no key were bumped; in these filters few are.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: KeyHash, body: &[u64]) {
+        self.ribbon.prefetch_first(mix(hash, self.salt), body);
+    }
+
     fn lookup(&self, spot: Spot, fingerprint: u64) -> Lookup {
         match spot {
             Spot::Body(window) => Lookup::Window(window),

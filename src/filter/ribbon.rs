@@ -21,6 +21,7 @@ use super::band::Row;
 use super::hash::{coefficients, remix, start_of};
 use super::header::{Fields, require};
 use super::lookup::Window;
+use super::prefetch::prefetch;
 
 /// Slots per block, one bit of each in every plane word.
 pub(super) const BLOCK_SLOTS: u64 = 64;
@@ -208,6 +209,19 @@ impl Ribbon {
             row: coefficients(mixed),
             fingerprint,
         })
+    }
+
+    /// Begins to fetch the threshold and the window of a key in the first layer.
+    #[inline]
+    pub(super) fn prefetch_first(&self, mixed: u64, body: &[u64]) {
+        let start = start_of(mixed, self.first.starts);
+        prefetch(&self.thresholds, (start / (4 * BUCKET_STARTS)) as usize, 1);
+        let Planes { narrow, wide } = self.planes;
+        let block = start / BLOCK_SLOTS;
+        let beyond = block.saturating_sub(u64::from(self.first.split));
+        let extra = if narrow == wide { 0 } else { beyond };
+        let first = block * u64::from(narrow) + extra;
+        prefetch(body, first as usize, 2 * usize::from(wide));
     }
 
     /// Finds the place of a key's value that is not in the first layer, from the same mixed hash.

@@ -13,7 +13,7 @@ use crate::format::segment::{
 };
 use crate::storage::{ReadCause, ReadFile};
 
-use super::reader::Probe;
+use super::get::Probe;
 
 /// Words of one verified page.
 #[derive(Clone, Debug)]
@@ -171,6 +171,14 @@ impl SegmentFilter {
                 self.damaged_pages.fetch_add(1, Ordering::Relaxed);
                 Answer::Maybe
             }
+        }
+    }
+
+    /// Begins to fetch what [`SegmentFilter::ask`] will read, if it is in memory.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: KeyHash) {
+        if let Body::Pinned(words) = &self.body {
+            self.filter.prefetch(hash, words.get());
         }
     }
 

@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::format::block::Group;
 use crate::format::segment::pages_len;
 
-use super::reader::{Probe, Segment};
+use super::get::Probe;
+use super::reader::Segment;
 use super::{Caches, file_name};
 
 /// What [`Db::inspect`](crate::Db::inspect) says about a segment.

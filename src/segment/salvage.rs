@@ -19,7 +19,8 @@ use crate::options::FilterResidency;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
-use super::reader::{Probe, Segment};
+use super::get::Probe;
+use super::reader::Segment;
 use super::scan::Scanner;
 use super::{Block, Caches, file_name};
 

@@ -17,7 +17,8 @@ use crate::storage::{ReadCause, Storage};
 
 use super::Caches;
 use super::filter::{PageSource, SegmentFilter};
-use super::reader::{Probe, Segment};
+use super::get::Probe;
+use super::reader::Segment;
 use super::writer::finds_every_key;
 
 /// The name of a filter file.

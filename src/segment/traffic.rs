@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::format::manifest::Traffic;
 use crate::striped::Striped;
 
-use super::reader::{Probe, Segment};
+use super::get::Probe;
+use super::reader::Segment;
 
 /// What is counted of a lookup, in the order of [`Striped::sums`].
 const NEGATIVES: usize = 0;
@@ -44,10 +45,10 @@ impl Counters {
             (false, _) => FALSE_POSITIVES,
         };
         let counters = self.outcomes.mine();
-        counters[outcome].fetch_add(1, Ordering::Relaxed);
+        counters.add(outcome, 1);
         if probe.block_reads > 0 {
-            counters[BLOCK_READS].fetch_add(probe.block_reads, Ordering::Relaxed);
-            counters[BLOCK_BYTES].fetch_add(probe.block_bytes, Ordering::Relaxed);
+            counters.add(BLOCK_READS, probe.block_reads);
+            counters.add(BLOCK_BYTES, probe.block_bytes);
         }
     }
 

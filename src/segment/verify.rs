@@ -11,7 +11,8 @@ use crate::slice::Slice;
 
 use super::Caches;
 use super::filter::FilterState;
-use super::reader::{Body, Next, Probe, Segment};
+use super::get::{Next, Probe};
+use super::reader::{Body, Segment};
 
 /// Walks a segment and yields its entries in order, while everything about them is checked.
 ///

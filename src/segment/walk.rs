@@ -10,7 +10,8 @@ use crate::key::Sequence;
 use crate::slice::Slice;
 
 use super::ahead::{Ahead, Reading};
-use super::reader::{Probe, Segment};
+use super::get::Probe;
+use super::reader::Segment;
 use super::{Block, Caches};
 
 /// A cursor over one segment that owns what it needs.
