@@ -1,7 +1,7 @@
 //! Crashes at every storage call of small lives, in every state that a disk may legally hold.
 //!
 //! `CRIBA_CRASH_STATES` asks for so many different states in place of those of the suite: the
-//! same lives, again and again with wider bounds, until so many were checked.
+//! same lives with wider bounds, again and again, until so many were checked.
 
 mod check;
 mod errors;
@@ -303,12 +303,14 @@ fn run_rounds(asked: Option<usize>) -> Tally {
     let small: Vec<Campaign<'_>> = LIVES.iter().map(begin).collect();
     let large: Vec<Campaign<'_>> = LARGE_LIVES.iter().map(begin).collect();
     let most = asked.unwrap_or(usize::MAX);
-    for round in 0..asked.map_or(1, |_| ROUNDS_MAX) {
+    // The states of a round are among those of the next.
+    let rounds = if asked.is_some() { ROUNDS } else { 0..1 };
+    for round in rounds {
         let depth = Depth::of_round(round, most);
+        let small = small.iter().map(|campaign| (campaign, depth));
         let large = large.iter().map(|campaign| (campaign, depth.of_large()));
-        let all: Vec<_> = large
-            .chain(small.iter().map(|campaign| (campaign, depth)))
-            .collect();
+        // A state of a large life takes as long as ten others.
+        let all: Vec<_> = small.chain(large).collect();
         for (campaign, _) in &all {
             campaign.recovered.lock().unwrap().clear();
         }
@@ -328,7 +330,8 @@ fn run_rounds(asked: Option<usize>) -> Tally {
     tally
 }
 
-const ROUNDS_MAX: u32 = 8;
+/// Those of a campaign; the suite has round 0.
+const ROUNDS: std::ops::Range<u32> = 2..8;
 
 /// Of one in so many states the recovery crashes as well, in the first round.
 const RECOVERIES: u64 = 12;
