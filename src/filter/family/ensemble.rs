@@ -11,11 +11,7 @@
 //! **Cannot** delete or grow.
 
 use super::design::{check_rate, rate_for};
-use super::frame::{self, Kind, Unreadable};
-use super::{Classic, Design, Insert, Membership, Refused, parts, probes_for};
-
-const KIND: Kind = *b"ENSE";
-const VERSION: u8 = 1;
+use super::{Agreeing, Classic, Design, Member, Membership, Refused, probes_for};
 
 /// Filters of rate `rate` that together have at most rate `target`: `ceil(ln target / ln rate)`, at
 /// least 1; both between 0 and 1.
@@ -25,14 +21,14 @@ pub fn filters_for(target: f64, rate: f64) -> u32 {
     (target.ln() / rate.ln() - 1e-9).ceil().max(1.0) as u32
 }
 
-/// Several filters that must agree.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ensemble {
-    /// At least one.
-    filters: Vec<Classic>,
+/// Several Bloom filters that must agree.
+pub type Ensemble = Agreeing<Classic>;
+
+impl Member for Classic {
+    const KIND: [u8; 4] = *b"ENSE";
 }
 
-impl Ensemble {
+impl Agreeing<Classic> {
     /// Empty filters of rate `rate`, as many as it takes to reach rate `target`, for so many keys.
     ///
     /// # Errors
@@ -45,12 +41,6 @@ impl Ensemble {
             .map(|i| Classic::new(seed.wrapping_add(i), design))
             .collect::<Result<_, _>>()?;
         Ok(Self { filters })
-    }
-
-    /// The filters, at least one.
-    #[must_use]
-    pub fn filters(&self) -> &[Classic] {
-        &self.filters
     }
 
     /// The rate of *one* filter with the same memory and the same keys, to compare with.
@@ -74,49 +64,4 @@ pub(super) fn members_for(target: f64, rate: f64) -> Result<u64, Refused> {
         ));
     }
     Ok(u64::from(count))
-}
-
-impl Membership for Ensemble {
-    #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.filters.iter().all(|filter| filter.may_contain(key))
-    }
-
-    /// Insertions: a key put in twice counts twice.
-    fn len(&self) -> u64 {
-        self.filters.iter().map(Membership::len).max().unwrap_or(0)
-    }
-
-    fn bits(&self) -> u64 {
-        self.filters.iter().map(Membership::bits).sum()
-    }
-
-    fn expected_rate(&self) -> f64 {
-        self.filters.iter().map(Membership::expected_rate).product()
-    }
-
-    fn current_rate(&self) -> f64 {
-        self.filters.iter().map(Membership::current_rate).product()
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut payload = Vec::new();
-        parts::put_all(&mut payload, &self.filters);
-        frame::encode(KIND, VERSION, &payload)
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let mut fields = frame::decode(KIND, VERSION, bytes)?;
-        let filters = parts::read_all(&mut fields)?;
-        fields.end()?;
-        Ok(Self { filters })
-    }
-}
-
-impl Insert for Ensemble {
-    fn insert(&mut self, key: &[u8]) -> Result<(), Refused> {
-        self.filters
-            .iter_mut()
-            .try_for_each(|filter| filter.insert(key))
-    }
 }

@@ -42,6 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agreeing;
 mod bits;
 mod blocked;
 mod classic;
@@ -67,6 +68,7 @@ mod scattered;
 mod tests;
 mod values;
 
+pub use agreeing::{Agreeing, Member};
 pub use blocked::Blocked;
 pub use classic::Classic;
 pub use compressed::{Codec, Compressed, entropy};
