@@ -9,18 +9,8 @@
 //! smaller error in the same memory at any size and should be used instead; this is the structure that
 //! it is to be compared with. The truncation of the paper's section 4 is not built here.
 
-use crate::error::Result;
-use crate::filter::KeyHash;
-use crate::filter::family::{Unreadable, frame};
-
-use super::rank_bytes;
-use super::registers::{Registers, check_index_bits, index_bits_for, sizes_differ};
-
-const KIND: frame::Kind = *b"LOGL";
-const VERSION: u8 = 1;
-
-/// Standard deviation of the relative error, times the square root of the number of registers.
-const DEVIATION: f64 = 1.30;
+use super::distinct::{Distinct, Estimator};
+use super::registers::Histogram;
 
 /// Euler's constant, and the zeta function at 2, 3, ...: the series of the logarithm of the gamma
 /// function near 1.
@@ -37,92 +27,23 @@ const ZETA: [f64; 8] = [
 ];
 
 /// A LogLog sketch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogLog {
-    registers: Registers,
-}
+pub type LogLog = Distinct<Geometric>;
 
-impl LogLog {
-    /// A sketch whose estimates have a standard deviation of at most `error`, a share of the number.
-    ///
-    /// # Errors
-    ///
-    /// If that would need fewer than 16 or more than 65,536 registers.
-    pub fn with_error(error: f64) -> Result<LogLog> {
-        LogLog::with_index_bits(index_bits_for(error, DEVIATION)?)
-    }
+/// The estimate from the geometric mean of the registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometric;
 
-    /// A sketch of `2^index_bits` registers, 4 to 16.
-    ///
-    /// # Errors
-    ///
-    /// If the number of bits is out of its bounds.
-    pub fn with_index_bits(index_bits: u8) -> Result<LogLog> {
-        let registers = Registers::new(check_index_bits(index_bits)?);
-        Ok(LogLog { registers })
-    }
+impl Estimator for Geometric {
+    const KIND: [u8; 4] = *b"LOGL";
+    const DEVIATION: f64 = 1.30;
 
-    /// Adds a key; again is the same as once.
-    pub fn insert(&mut self, hash: KeyHash) {
-        self.registers.insert(hash);
-    }
-
-    /// The number of distinct keys, if it is at least about three times that of the registers. Takes
-    /// some microseconds.
-    #[must_use]
-    pub fn estimate(&self) -> f64 {
-        let registers = self.registers.count() as f64;
-        let counts = (0_u32..).zip(self.registers.histogram());
+    fn estimate(counts: &Histogram, index_bits: u8) -> f64 {
+        let registers = f64::from(1_u32 << index_bits);
+        let counts = (0_u32..).zip(counts);
         let sum: f64 = counts
-            .map(|(rank, count)| f64::from(rank) * f64::from(count))
+            .map(|(rank, count)| f64::from(rank) * f64::from(*count))
             .sum();
         alpha(registers) * registers * (sum / registers).exp2()
-    }
-
-    /// Adds all that another sketch has seen: the result is the sketch of both streams in one.
-    ///
-    /// # Errors
-    ///
-    /// If the sketches differ in the number of registers.
-    pub fn merge(&mut self, other: &LogLog) -> Result<()> {
-        sizes_differ(&self.registers, &other.registers)?;
-        self.registers.merge(&other.registers);
-        Ok(())
-    }
-
-    /// The number of registers.
-    #[must_use]
-    pub fn registers(&self) -> usize {
-        self.registers.count()
-    }
-
-    /// The standard deviation of the relative error of [`estimate`](Self::estimate).
-    #[must_use]
-    pub fn standard_error(&self) -> f64 {
-        DEVIATION / (self.registers.count() as f64).sqrt()
-    }
-
-    /// Bytes of memory, at most one for each register.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.registers.heap_bytes()
-    }
-
-    /// The sketch as bytes: 2 and the lesser of 3 for each register that is not zero and 1 for each,
-    /// framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        rank_bytes::encode(&self.registers, KIND, VERSION)
-    }
-
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<LogLog, Unreadable> {
-        let registers = rank_bytes::decode(KIND, VERSION, bytes)?;
-        Ok(LogLog { registers })
     }
 }
 
