@@ -95,8 +95,12 @@ impl Shared {
 
     fn run_stats(&self, version: &Version) -> Vec<RunStats> {
         let live = &counted(version).live_by_run;
+        let lookups = self.lookups_in_runs();
         let runs = version.runs().iter().zip(live).map(|(run, live)| {
-            let segments = run.segments.iter().map(|one| self.segment_stats(one));
+            let segments = run
+                .segments
+                .iter()
+                .map(|one| self.segment_stats(one, lookups));
             let segments: Vec<SegmentStats> = segments.collect();
             RunStats {
                 level: run.level,
@@ -108,9 +112,9 @@ impl Shared {
         runs.collect()
     }
 
-    fn segment_stats(&self, segment: &Segment) -> SegmentStats {
+    fn segment_stats(&self, segment: &Segment, lookups: u64) -> SegmentStats {
         let name = segment::file_name(segment.meta.id);
         let reads = self.counting.of(&name).unwrap_or_default();
-        segment.stats(reads, self.lookups_in_runs())
+        segment.stats(reads, lookups)
     }
 }

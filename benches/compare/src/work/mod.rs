@@ -163,13 +163,18 @@ impl Bench {
         Ok(())
     }
 
+    /// Keys and values of all entries that were filled in, about.
+    fn user_bytes(&self) -> u64 {
+        self.filled * (Key::MEAN_BYTES + self.values.len() as u64)
+    }
+
     /// Nothing for a while, in which a store may do what it had put off; what it writes is added up
     /// as `NAME_rest_write_amplification`.
     fn rest(&mut self, name: &str) -> Result<()> {
         let before = Io::now()?;
         std::thread::sleep(REST);
         let written = Io::now()?.since(before).device_written;
-        let user_bytes = self.filled * (Key::MEAN_BYTES + self.values.len() as u64);
+        let user_bytes = self.user_bytes();
         let so_far = self.metrics[&format!("{name}_write_amplification")];
         let amplification = so_far + written as f64 / user_bytes as f64;
         self.set(format!("{name}_rest_write_amplification"), amplification);

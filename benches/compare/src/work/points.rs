@@ -17,10 +17,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     bench.fill("fill_random", Order::Random)?;
     bench.set("fill_memory", Memory::now()?.peak_bytes as f64);
     bench.rest("fill_random")?;
-    bench.set("disk", disk_bytes(&bench.job.dir)? as f64);
-    let user_bytes = bench.filled * (Key::MEAN_BYTES + bench.values.len() as u64);
     let disk = disk_bytes(&bench.job.dir)? as f64;
-    bench.set("space_amplification", disk / user_bytes as f64);
+    bench.set("disk", disk);
+    bench.set("space_amplification", disk / bench.user_bytes() as f64);
     bench.close()?;
     let opened = bench.open()?;
     bench.set("open_ms", opened.as_secs_f64() * 1e3);
