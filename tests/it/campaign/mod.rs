@@ -1,7 +1,8 @@
 //! Crashes at every storage call of small lives, in every state that a disk may legally hold.
 //!
 //! `CRIBA_CRASH_STATES` asks for so many different states in place of those of the suite: the
-//! same lives with wider bounds, again and again, until so many were checked.
+//! same lives with wider bounds, again and again, until so many were checked. `CRIBA_CRASH_LIVES=2..5`
+//! takes some of the lives only: no state is of two lives, so that a campaign can be made in parts.
 
 mod check;
 mod errors;
@@ -11,6 +12,7 @@ mod workload;
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -293,24 +295,30 @@ fn run(depth: Depth, layer: &Layer) -> Tally {
 
 /// One round over all lives, or, when so many states are asked for, rounds of ever wider bounds
 /// until there are; what takes hours tells how far it is.
-fn run_rounds(asked: Option<usize>) -> Tally {
+fn run_rounds(asked: Option<usize>, lives: Range<usize>) -> Tally {
     let tally = Tally {
         is_told: true,
         ..Tally::default()
     };
     let layer = |memory| -> Arc<dyn Storage> { Arc::new(memory) };
     let begin = |plot| Campaign::begin(plot, &layer, &tally).unwrap();
-    let small: Vec<Campaign<'_>> = LIVES.iter().map(begin).collect();
-    let large: Vec<Campaign<'_>> = LARGE_LIVES.iter().map(begin).collect();
+    let small = LIVES.iter().map(|plot| (plot, false));
+    let large = LARGE_LIVES.iter().map(|plot| (plot, true));
+    // A state of a large life takes as long as ten others: they come last.
+    let all = small.chain(large).take(lives.end).skip(lives.start);
+    let lives: Vec<_> = all
+        .map(|(plot, is_large)| (begin(plot), is_large))
+        .collect();
     let most = asked.unwrap_or(usize::MAX);
     // The states of a round are among those of the next.
     let rounds = if asked.is_some() { ROUNDS } else { 0..1 };
     for round in rounds {
         let depth = Depth::of_round(round, most);
-        let small = small.iter().map(|campaign| (campaign, depth));
-        let large = large.iter().map(|campaign| (campaign, depth.of_large()));
-        // A state of a large life takes as long as ten others.
-        let all: Vec<_> = small.chain(large).collect();
+        let depth_of = |is_large| if is_large { depth.of_large() } else { depth };
+        let all: Vec<_> = lives
+            .iter()
+            .map(|(campaign, is_large)| (campaign, depth_of(*is_large)))
+            .collect();
         for (campaign, _) in &all {
             campaign.recovered.lock().unwrap().clear();
         }
@@ -331,7 +339,7 @@ fn run_rounds(asked: Option<usize>) -> Tally {
 }
 
 /// Those of a campaign; the suite has round 0.
-const ROUNDS: std::ops::Range<u32> = 2..8;
+const ROUNDS: Range<u32> = 2..8;
 
 /// Of one in so many states the recovery crashes as well, in the first round.
 const RECOVERIES: u64 = 12;
@@ -343,7 +351,12 @@ const STATES: usize = 500_000;
 fn no_crash_loses_what_was_promised() {
     let asked = std::env::var("CRIBA_CRASH_STATES").ok();
     let asked = asked.map(|asked| asked.parse().expect("a number of states"));
-    let tally = run_rounds(asked);
+    let lives = std::env::var("CRIBA_CRASH_LIVES").map_or(0..usize::MAX, |lives| {
+        let ends = lives.split_once("..").expect("a range of lives, as 2..5");
+        let number = |end: &str| end.parse().expect("the number of a life");
+        number(ends.0)..number(ends.1)
+    });
+    let tally = run_rounds(asked, lives);
     tally.tell("");
     let checked = tally.checked.load(Ordering::Relaxed);
     assert!(checked >= asked.unwrap_or(STATES), "only {checked} states");
