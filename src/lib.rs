@@ -23,6 +23,8 @@ mod loss;
 
 mod striped;
 
+mod prefetch;
+
 // Approximate sets and static maps: hashes in, words out.
 pub mod filter;
 

@@ -48,6 +48,32 @@ impl Slice {
         }
     }
 
+    /// So many bytes, which `fill` fills in.
+    ///
+    /// Usual sizes lie beside the count of their references: who looks at them need not first look up
+    /// where they are.
+    pub(crate) fn filled<E>(
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Slice, E> {
+        static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+        let Some(zeros) = ZEROS.get(..len) else {
+            let mut bytes = vec![0; len];
+            fill(&mut bytes)?;
+            return Ok(Slice::from(bytes));
+        };
+        let mut bytes: Arc<[u8]> = Arc::from(zeros);
+        // Nobody else has it yet.
+        if let Some(bytes) = Arc::get_mut(&mut bytes) {
+            fill(bytes)?;
+        }
+        Ok(Slice {
+            owner: Owner::Heap(bytes),
+            start: 0,
+            end: len,
+        })
+    }
+
     /// A part of this slice that shares its memory.
     ///
     /// # Panics
@@ -55,15 +81,20 @@ impl Slice {
     /// If the range does not lie within the slice, as indexing does.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Slice {
+        self.clone().into_part(range)
+    }
+
+    /// [`Slice::slice`] of one that is not needed any more: its reference is the part's.
+    pub(crate) fn into_part(self, range: Range<usize>) -> Slice {
         assert!(
             range.start <= range.end && range.end <= self.len(),
             "range {range:?} is outside a slice of {} bytes",
             self.len()
         );
         Slice {
-            owner: self.owner.clone(),
             start: self.start + range.start,
             end: self.start + range.end,
+            owner: self.owner,
         }
     }
 

@@ -155,7 +155,8 @@ impl Run {
         let at = self
             .segments
             .partition_point(|segment| *segment.meta.last_key < *key);
-        self.segments.get(at).filter(|segment| segment.covers(key))
+        let found = self.segments.get(at);
+        found.filter(|segment| *segment.meta.first_key <= *key)
     }
 
     /// Walks the run from a bound on.

@@ -5,12 +5,13 @@
 //! instead of 0.82 % at 10 bits per key). The high bits of the mixed hash choose the line, the low 32
 //! bits the bits in it; how is part of the disk format.
 
+use crate::prefetch::prefetch;
+
 use super::form::Form;
 use super::hash::{mix, start_of};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Lookup, Window};
 use super::math::{PROBES_MAX, best_probes, blocked_rate};
-use super::prefetch::prefetch;
 use super::spec::clamp_bits;
 use super::{Build, Built, Damaged, FilterKind, KeyHash};
 

@@ -29,7 +29,6 @@ mod header;
 mod lookup;
 mod math;
 mod memory;
-mod prefetch;
 mod ribbon;
 mod solve;
 mod sort;

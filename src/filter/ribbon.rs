@@ -16,12 +16,13 @@
 //! 4. The blocks before a layer's `split` have `narrow` planes, the others `wide`. A key has as many
 //!    bits as the block it starts in.
 
+use crate::prefetch::prefetch;
+
 use super::Damaged;
 use super::band::Row;
 use super::hash::{coefficients, remix, start_of};
 use super::header::{Fields, require};
 use super::lookup::Window;
-use super::prefetch::prefetch;
 
 /// Slots per block, one bit of each in every plane word.
 pub(super) const BLOCK_SLOTS: u64 = 64;

@@ -20,10 +20,23 @@ const OVERHEAD_BYTES: u64 = 96;
 const PLAIN_BYTES_MAX: usize = MAX_VALUE_BYTES + MAX_KEY_BYTES + (1 << 20);
 
 /// A data block whose checksum has been verified.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) payload: Slice,
     pub(crate) shape: Shape,
+}
+
+/// What is copied is about to be searched: what that needs first is on its way while the reference is
+/// counted, which takes a look at memory as well.
+impl Clone for Block {
+    #[inline]
+    fn clone(&self) -> Block {
+        self.shape.prefetch_offsets(&self.payload);
+        Block {
+            payload: self.payload.clone(),
+            shape: self.shape,
+        }
+    }
 }
 
 impl Block {
@@ -40,7 +53,7 @@ impl Block {
         let packed = stored.slice(0..region.payload_len);
         let payload = match region.codec {
             Codec::Plain => packed,
-            Codec::Zstd => Slice::from(unpack(&packed, region.plain_len)?),
+            Codec::Zstd => unpack(&packed, region.plain_len)?,
         };
         Block::of_payload(payload)
     }
@@ -69,7 +82,7 @@ impl Block {
 
 /// Decompresses into a buffer of exactly the stated length, which the frame must confirm before
 /// anything is allocated.
-fn unpack(packed: &[u8], plain_len: usize) -> Result<Vec<u8>, Malformed> {
+fn unpack(packed: &[u8], plain_len: usize) -> Result<Slice, Malformed> {
     let malformed = |what: String| Malformed {
         what: format!("data block: {what}"),
         at: 0,
@@ -82,12 +95,14 @@ fn unpack(packed: &[u8], plain_len: usize) -> Result<Vec<u8>, Malformed> {
             ));
         }
     }
-    let plain = decompress(packed, plain_len)
-        .map_err(|error| malformed(format!("cannot be decompressed: {error}")))?;
-    if plain.len() != plain_len {
-        return Err(malformed("decompressed to another length".into()));
-    }
-    Ok(plain)
+    Slice::filled(plain_len, |plain| {
+        let len = decompress(packed, plain)
+            .map_err(|error| malformed(format!("cannot be decompressed: {error}")))?;
+        if len != plain.len() {
+            return Err(malformed("decompressed to another length".into()));
+        }
+        Ok(())
+    })
 }
 
 thread_local! {
@@ -95,18 +110,18 @@ thread_local! {
     static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-fn decompress(packed: &[u8], plain_len: usize) -> io::Result<Vec<u8>> {
+fn decompress(packed: &[u8], plain: &mut [u8]) -> io::Result<usize> {
     let with_context = |context: &RefCell<Option<Decompressor<'static>>>| {
         let mut context = context.borrow_mut();
         let context = match &mut *context {
             Some(context) => context,
             none => none.insert(Decompressor::new()?),
         };
-        context.decompress(packed, plain_len)
+        context.decompress_to_buffer(packed, plain)
     };
     // A thread that ends has none any more.
     let decompressed = CONTEXT.try_with(with_context);
-    decompressed.unwrap_or_else(|_gone| zstd::bulk::decompress(packed, plain_len))
+    decompressed.unwrap_or_else(|_gone| zstd::bulk::decompress_to_buffer(packed, plain))
 }
 
 impl Weigh for Block {

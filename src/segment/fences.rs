@@ -37,9 +37,11 @@ enum Offsets {
 
 /// The first eight bytes as a number that orders as they do.
 fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let len = key.len().min(8);
-    bytes[..len].copy_from_slice(&key[..len]);
+    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [0; 8];
+        bytes[..key.len()].copy_from_slice(key);
+        bytes
+    });
     u64::from_le_bytes(bytes).swap_bytes()
 }
 

@@ -163,7 +163,7 @@ impl Segment {
                 } => {
                     return Ok(Some(Hit {
                         kind,
-                        value: content.payload.slice(start..end),
+                        value: content.payload.into_part(start..end),
                     }));
                 }
                 Found::Beyond => {

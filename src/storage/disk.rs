@@ -252,9 +252,7 @@ impl ReadFile for Positioned {
 
     fn read(&self, _: ReadCause, offset: u64, len: usize) -> io::Result<Slice> {
         end_within(self.len, offset, len)?;
-        let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, offset)?;
-        Ok(Slice::from(bytes))
+        Slice::filled(len, |bytes| self.file.read_exact_at(bytes, offset))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Memory that is brought into the processor's cache before it is read.
 //!
-//! A lookup asks several filters, most of them in vain, and each is somewhere in memory that it did not
-//! look at lately. One after the other they cost a wait each; begun together, one wait.
+//! A lookup asks several filters, most of them in vain, then looks into a block, and each is somewhere in
+//! memory that it did not look at lately. One after the other they cost a wait each; begun together, one
+//! wait.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(
@@ -15,7 +16,7 @@ const LINE: usize = 64;
 
 /// Begins to fetch so many elements from `first` on, as far as there are any.
 #[inline(always)]
-pub(super) fn prefetch<T>(all: &[T], first: usize, count: usize) {
+pub(crate) fn prefetch<T>(all: &[T], first: usize, count: usize) {
     let rest = all.get(first..).unwrap_or_default();
     let wanted = rest.get(..count).unwrap_or(rest);
     let per_line = const { LINE / size_of::<T>() };
