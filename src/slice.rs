@@ -25,18 +25,37 @@ pub struct Slice {
 enum Owner {
     Heap(Arc<[u8]>),
     Buffer(Arc<Vec<u8>>),
-    Map(Arc<memmap2::Mmap>),
+    Map(Arc<Mapping>),
     Chunk(Arc<Chunk>),
 }
 
+/// A map, with references of its own to count. On cache lines of their own: threads that count
+/// theirs shall not disturb each other.
+#[repr(align(64))]
+struct Mapping(Arc<memmap2::Mmap>);
+
 impl Slice {
-    pub(crate) fn from_map(map: Arc<memmap2::Mmap>, range: Range<usize>) -> Option<Slice> {
+    pub(crate) fn from_map(map: &Arc<memmap2::Mmap>, range: Range<usize>) -> Option<Slice> {
         let valid = range.start <= range.end && range.end <= map.len();
         valid.then(|| Slice {
-            owner: Owner::Map(map),
+            owner: Owner::Map(Arc::new(Mapping(Arc::clone(map)))),
             start: range.start,
             end: range.end,
         })
+    }
+
+    /// The same bytes; of a map the references to this slice and to its parts are counted apart from
+    /// those to the other.
+    pub(crate) fn counted_apart(&self) -> Slice {
+        let owner = match &self.owner {
+            Owner::Map(mapping) => Owner::Map(Arc::new(Mapping(Arc::clone(&mapping.0)))),
+            owner => owner.clone(),
+        };
+        Slice {
+            owner,
+            start: self.start,
+            end: self.end,
+        }
     }
 
     /// Bytes that were appended to a chunk.
@@ -112,7 +131,7 @@ impl Deref for Slice {
         match &self.owner {
             Owner::Heap(bytes) => &bytes[range],
             Owner::Buffer(bytes) => &bytes[range],
-            Owner::Map(map) => &map[range],
+            Owner::Map(mapping) => &mapping.0[range],
             Owner::Chunk(chunk) => chunk.read(range),
         }
     }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Lines of a counter.
-const STRIPES: usize = 8;
+pub(crate) const STRIPES: usize = 8;
 /// The line of all threads that came while the others were taken; each of those has one thread.
 const SHARED: usize = STRIPES - 1;
 
@@ -53,8 +53,10 @@ impl Drop for Stripe {
     }
 }
 
+/// The line of this thread, below [`STRIPES`]. The last is that of all threads without one of their
+/// own.
 #[inline]
-fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     thread_local! {
         static MINE: Stripe = Stripe::claim();
     }

@@ -8,23 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::region::{Candidate, TRAILER_BYTES};
 use crate::slice::Slice;
+use crate::striped::{STRIPES, stripe};
 
 use super::Block;
 
 #[derive(Debug)]
 pub(super) struct Mapped {
-    /// The whole file.
-    bytes: Slice,
+    /// The whole file, once for each stripe of threads: whoever holds a value of it counts a
+    /// reference, and all would count them in one place.
+    bytes: [Slice; STRIPES],
     /// Of each data block, whether it was verified and is not compressed. Relaxed: the bytes do
     /// not depend on the bit, they have been there all the time.
     verified: Box<[AtomicU64]>,
 }
 
 impl Mapped {
-    pub(super) fn new(bytes: Slice, block_count: u32) -> Mapped {
+    pub(super) fn new(bytes: &Slice, block_count: u32) -> Mapped {
         let words = (block_count as usize).div_ceil(64);
         Mapped {
-            bytes,
+            bytes: std::array::from_fn(|_| bytes.counted_apart()),
             verified: (0..words).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -37,13 +39,14 @@ impl Mapped {
         }
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(len).ok()?)?;
-        let stored = self.bytes.get(start..end)?;
+        let bytes = self.bytes.get(stripe())?;
+        let stored = bytes.get(start..end)?;
         let trailer = stored.get(stored.len().checked_sub(TRAILER_BYTES)?..)?;
         let payload = usize::try_from(Candidate::of(trailer)?.payload_len).ok()?;
         if payload > stored.len() {
             return None;
         }
-        Block::of_payload(self.bytes.slice(start..start + payload)).ok()
+        Block::of_payload(bytes.slice(start..start + payload)).ok()
     }
 
     /// The block has been verified.

@@ -332,7 +332,7 @@ impl Opener<'_> {
         let filter = self.filter(&footer, &properties, pinned);
         let identity = self.identity();
         let mapped = self.file.mapped();
-        let mapped = mapped.map(|bytes| Mapped::new(bytes, fences.block_count()));
+        let mapped = mapped.map(|bytes| Mapped::new(&bytes, fences.block_count()));
         Ok(Body {
             mapped,
             file: self.file,

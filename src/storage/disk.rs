@@ -270,12 +270,12 @@ impl ReadFile for Mapped {
         let end = end_within(self.len(), offset, len)?;
         let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
         range
-            .and_then(|(start, end)| Slice::from_map(Arc::clone(&self.map), start..end))
+            .and_then(|(start, end)| Slice::from_map(&self.map, start..end))
             .ok_or_else(|| ErrorKind::UnexpectedEof.into())
     }
 
     fn mapped(&self) -> Option<Slice> {
-        Slice::from_map(Arc::clone(&self.map), 0..self.map.len())
+        Slice::from_map(&self.map, 0..self.map.len())
     }
 }
 
