@@ -34,11 +34,17 @@ enum Owner {
 #[repr(align(64))]
 struct Mapping(Arc<memmap2::Mmap>);
 
+impl Owner {
+    fn of_map(map: &Arc<memmap2::Mmap>) -> Owner {
+        Owner::Map(Arc::new(Mapping(Arc::clone(map))))
+    }
+}
+
 impl Slice {
     pub(crate) fn from_map(map: &Arc<memmap2::Mmap>, range: Range<usize>) -> Option<Slice> {
         let valid = range.start <= range.end && range.end <= map.len();
         valid.then(|| Slice {
-            owner: Owner::Map(Arc::new(Mapping(Arc::clone(map)))),
+            owner: Owner::of_map(map),
             start: range.start,
             end: range.end,
         })
@@ -48,7 +54,7 @@ impl Slice {
     /// those to the other.
     pub(crate) fn counted_apart(&self) -> Slice {
         let owner = match &self.owner {
-            Owner::Map(mapping) => Owner::Map(Arc::new(Mapping(Arc::clone(&mapping.0)))),
+            Owner::Map(mapping) => Owner::of_map(&mapping.0),
             owner => owner.clone(),
         };
         Slice {

@@ -67,6 +67,13 @@ pub(super) struct Layer {
     pub(super) first_threshold: usize,
 }
 
+/// Words of a layer's blocks before this one. Where there are no wide blocks, no block is beyond the
+/// split.
+#[inline]
+fn words_before(block: u64, split: u32, planes: Planes) -> u64 {
+    block * u64::from(planes.narrow) + block.saturating_sub(u64::from(split))
+}
+
 impl Layer {
     pub(super) fn starts(&self) -> u64 {
         u64::from(self.blocks) * BLOCK_SLOTS - (BLOCK_SLOTS - 1)
@@ -88,10 +95,7 @@ impl Layer {
     /// Body word at which a block begins.
     #[inline]
     pub(super) fn word_of(&self, block: u64, planes: Planes) -> u64 {
-        // Where there are no wide blocks, no block is beyond the split.
-        self.first_word
-            + block * u64::from(planes.narrow)
-            + block.saturating_sub(u64::from(self.split))
+        self.first_word + words_before(block, self.split, planes)
     }
 
     #[inline]
@@ -217,12 +221,8 @@ impl Ribbon {
     pub(super) fn prefetch_first(&self, mixed: u64, body: &[u64]) {
         let start = start_of(mixed, self.first.starts);
         prefetch(&self.thresholds, (start / (4 * BUCKET_STARTS)) as usize, 1);
-        let Planes { narrow, wide } = self.planes;
-        let block = start / BLOCK_SLOTS;
-        let beyond = block.saturating_sub(u64::from(self.first.split));
-        let extra = if narrow == wide { 0 } else { beyond };
-        let first = block * u64::from(narrow) + extra;
-        prefetch(body, first as usize, 2 * usize::from(wide));
+        let first = words_before(start / BLOCK_SLOTS, self.first.split, self.planes);
+        prefetch(body, first as usize, 2 * usize::from(self.planes.wide));
     }
 
     /// Finds the place of a key's value that is not in the first layer, from the same mixed hash.

@@ -49,7 +49,7 @@ impl Segment {
     /// Begins to fetch what a [`Segment::get`] that is to come will read first.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) {
-        if let Ok(body) = &self.body
+        if let Ok(body) = self.body()
             && let FilterState::Ready(filter) = &body.filter
         {
             filter.prefetch(hash);

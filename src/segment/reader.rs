@@ -31,7 +31,7 @@ use super::{Block, Caches, file_name, sidecar};
 pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
     path: PathBuf,
-    pub(super) body: Result<Arc<Body>>,
+    body: Result<Arc<Body>>,
     files: Arc<Files>,
     /// Time it took to build the filter, when that was done by this process.
     pub(super) filter_build_time: Option<Duration>,

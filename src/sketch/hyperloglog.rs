@@ -4,8 +4,8 @@
 //! estimation algorithm" (2007): registers as those of [`LogLog`](super::LogLog), whose harmonic mean
 //! is taken, which large ranks hardly move. The standard deviation is `1.04 / sqrt(m)` of the number.
 //!
-//! - [`HyperLogLog::estimate`](super::Distinct::estimate) is that of Ertl, "New cardinality estimation algorithms for HyperLogLog
-//!   sketches" (2017), section 2.5: without bias at any size, without tables.
+//! - [`HyperLogLog::estimate`](super::Distinct::estimate) is that of Ertl, "New cardinality estimation
+//!   algorithms for HyperLogLog sketches" (2017), section 2.5: without bias at any size, without tables.
 //! - [`HyperLogLog::estimate_2007`] is that of the first paper, figure 3, with its correction for small
 //!   numbers (the share of registers that are zero, up to `2.5 m`): it is some percent off around
 //!   `2.5 m` to `5 m`, where the correction ends. There is none for large numbers, as hashes have 64
