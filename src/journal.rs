@@ -6,7 +6,8 @@
 //!
 //! Invariants, of which recovery makes use:
 //!
-//! 1. A journal's header is durable, name included, before its first record is written.
+//! 1. A journal's header is durable, name included, before its first record is written. It may have
+//!    been made ready before it was known where it would start: then its first record tells.
 //! 2. A journal is only ever appended to, by the writer that created it; after a failed write
 //!    nothing more is written to it.
 //! 3. Records are chained, within a file and from file to file: each says the hash of all before.
@@ -69,10 +70,78 @@ pub(crate) struct NewJournal {
     pub(crate) store_id: u128,
     /// The journal before, also one that recovery could not use; 0 when there is none.
     pub(crate) previous: u64,
-    /// Where the journals before end.
-    pub(crate) start: Point,
     /// Whether the file is made longer ahead of what is appended.
     pub(crate) reserve: bool,
+}
+
+/// A journal that is durable and has no records yet.
+///
+/// It can be made ready before the one before it has ended, so that who moves on waits for no disk.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    file: Box<dyn AppendFile>,
+    path: PathBuf,
+    header: FileHeader,
+}
+
+impl Ready {
+    /// Creates the file and makes its header and its name durable, without saying where it starts.
+    ///
+    /// After an error a part of it may be left; recovery knows what to make of that, but the next
+    /// attempt needs another id.
+    pub(crate) fn create(storage: &Arc<dyn Storage>, new: NewJournal) -> Result<Ready> {
+        Self::starting(storage, new, None)
+    }
+
+    fn starting(
+        storage: &Arc<dyn Storage>,
+        new: NewJournal,
+        start: Option<Point>,
+    ) -> Result<Ready> {
+        assert!(
+            new.previous < new.id,
+            "a journal comes after the one before it"
+        );
+        let name = file_name(new.id);
+        let path = storage.path_of(&name);
+        let header = FileHeader {
+            id: new.id,
+            store_id: new.store_id,
+            previous: new.previous,
+            start,
+            boot_id: storage.boot_id().unwrap_or(0),
+        };
+        let failed = |error| Error::io(&path, error);
+        let mut file = storage.create(&name).map_err(failed)?;
+        file.append(&header.encode()).map_err(failed)?;
+        file.sync().map_err(failed)?;
+        storage.sync_dir().map_err(failed)?;
+        if new.reserve {
+            file.reserve();
+        }
+        Ok(Ready { file, path, header })
+    }
+
+    /// Begins to write where the journals before end.
+    pub(crate) fn begin(self, start: Point) -> Writer {
+        assert!(start.next >= Sequence(1), "the first sequence is 1");
+        Writer {
+            file: self.file,
+            path: self.path,
+            id: self.header.id,
+            identity: self.header.identity(),
+            point: start,
+            watermark: Sequence(0),
+            written_bytes: HEADER_BYTES as u64,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            failed: None,
+            sealed: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.header.id
+    }
 }
 
 /// Appends records to one journal.
@@ -95,49 +164,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Creates the file and makes its header and its name durable.
-    ///
-    /// After an error a part of it may be left; recovery knows what to make of that, but the next
-    /// attempt needs another id.
-    pub(crate) fn create(storage: &Arc<dyn Storage>, new: NewJournal) -> Result<Writer> {
-        assert!(
-            new.previous < new.id,
-            "a journal comes after the one before it"
-        );
-        assert!(new.start.next >= Sequence(1), "the first sequence is 1");
-        let name = file_name(new.id);
-        let path = storage.path_of(&name);
-        let header = FileHeader {
-            id: new.id,
-            store_id: new.store_id,
-            previous: new.previous,
-            start: new.start,
-            boot_id: storage.boot_id().unwrap_or(0),
-        };
-        let mut file = storage
-            .create(&name)
-            .map_err(|error| Error::io(&path, error))?;
-        file.append(&header.encode())
-            .map_err(|error| Error::io(&path, error))?;
-        file.sync().map_err(|error| Error::io(&path, error))?;
-        storage
-            .sync_dir()
-            .map_err(|error| Error::io(&path, error))?;
-        if new.reserve {
-            file.reserve();
-        }
-        Ok(Writer {
-            file,
-            path,
-            id: new.id,
-            identity: header.identity(),
-            point: new.start,
-            watermark: Sequence(0),
-            written_bytes: HEADER_BYTES as u64,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
-            failed: None,
-            sealed: false,
-        })
+    /// Creates a journal that starts where those before end, as [`Ready::create`] does.
+    pub(crate) fn create(
+        storage: &Arc<dyn Storage>,
+        new: NewJournal,
+        start: Point,
+    ) -> Result<Writer> {
+        Ok(Ready::starting(storage, new, Some(start))?.begin(start))
     }
 
     /// Appends a record of `count` operations, or one that only carries the watermark when `count`
@@ -187,16 +220,14 @@ impl Writer {
 
     /// Ends this journal with the statement that journal `next_id` follows, and writes it out.
     ///
-    /// That journal has been created to start at [`Writer::point`], which the seal does not move.
-    /// Nothing can be appended after.
+    /// That journal has been created, and starts at [`Writer::point`], which the seal does not move.
+    /// Nothing can be appended after. The file is cut to its length when the writer is dropped.
     pub(crate) fn seal(&mut self, next_id: u64) -> Result<()> {
         assert!(next_id > self.id, "a journal is followed by a later one");
         let record = Record::seal(self.point, self.watermark);
         self.push(record, &seal_payload(next_id))?;
         self.sealed = true;
-        self.write_out()?;
-        self.file.trim();
-        Ok(())
+        self.write_out()
     }
 
     /// Where the next record goes.

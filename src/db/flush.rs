@@ -14,6 +14,7 @@ use crate::manifest::{SegmentMeta, Traffic};
 use crate::segment::{Finished, Segment};
 use crate::version::Version;
 
+use super::rotate::Then;
 use super::shared::{Counters, Sealed, Shared, View, lock, nanos};
 use super::stats::EventKind;
 
@@ -26,6 +27,19 @@ impl Shared {
     pub(crate) fn run_flushes(&self) {
         let mut flushing = lock(&self.flushing);
         loop {
+            if flushing.wants_journal && !flushing.stop {
+                flushing.wants_journal = false;
+                let sealed = std::mem::take(&mut flushing.sealed_journals);
+                drop(flushing);
+                let made = self.or_poison("flush", || self.make_journal_ready(sealed));
+                // Whoever needs it tries again, and has to bear what comes of it.
+                if let Err(error) = made {
+                    let what = format!("the next journal: {}", chain(&error));
+                    self.event(EventKind::Failed { what });
+                }
+                flushing = lock(&self.flushing);
+                continue;
+            }
             let oldest = self.view.load().sealed.last().cloned();
             let Some(sealed) = oldest.filter(|_| self.poison.get().is_none()) else {
                 if flushing.stop {
@@ -76,7 +90,7 @@ impl Shared {
             let has_room = view.sealed.len() < self.options.sealed_memtables_max;
             drop(view);
             if !is_sealed && has_room {
-                self.rotate(&mut writing)?;
+                self.rotate(&mut writing, Then::Anything)?;
             }
             drop(writing);
             self.wait_for_flush(target)?;
@@ -115,6 +129,7 @@ impl Shared {
         let started = Instant::now();
         let bytes = self.flush_into(sealed, |finished| self.install_flushed(sealed, finished))?;
         self.remove_journals_before(sealed.floor.id);
+        self.forget_journals_before(sealed.floor.id);
         let took = started.elapsed();
         let kib = (sealed.table.bytes() >> 10).max(1);
         self.flush_ns_per_kib

@@ -17,6 +17,7 @@ mod open;
 mod parts;
 mod rebuild;
 mod repair;
+mod rotate;
 mod salvage;
 mod scan;
 mod shared;
@@ -400,6 +401,7 @@ impl Shared {
         if self.options.access == Access::ReadOnly {
             return Ok(());
         }
+        self.forget_ready_journal();
         if lock(&self.writer).journal.is_none() {
             self.sync_to(self.visible())?;
             return self.save_traffic();

@@ -227,6 +227,7 @@ impl Opener {
             recovered: ids,
             recovered_durable: report.clean,
             unsynced: Vec::new(),
+            has_asked: false,
         };
         let view = View {
             active: Arc::new(table),
@@ -271,6 +272,7 @@ impl Opener {
             manifest: Mutex::new(manifest),
             installing: Mutex::new(()),
             snapshots: Mutex::new(BTreeMap::new()),
+            next_journal: Mutex::default(),
             flushing: Mutex::new(Flushing::default()),
             flush_work: Condvar::new(),
             flush_done: Condvar::new(),

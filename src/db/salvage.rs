@@ -150,8 +150,7 @@ impl Shared {
         }
         writing.recovered.clear();
         writing.recovered_durable = true;
-        writing.last_journal = id;
-        writing.journal = Some(journal);
+        self.begin_journal(journal, &mut writing);
         drop(writing);
         self.remove_journals_before(id);
         for name in dead {

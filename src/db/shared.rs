@@ -1,7 +1,7 @@
 //! What all handles and background threads of an open store share.
 //!
-//! Locks, in the order in which they are taken: `syncing`, `writer`, `manifest`, `installing`;
-//! that of the gaps is taken last.
+//! Locks, in the order in which they are taken: `syncing`, `writer`, `next_journal`, `manifest`,
+//! `installing`; that of the gaps is taken last.
 //! Readers take none of them.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 
 use crate::error::{Error, Result};
+use crate::journal;
 use crate::key::Sequence;
 use crate::manifest::{JournalFloor, Manifest, Work};
 use crate::memtable::Memtable;
@@ -23,6 +24,7 @@ use crate::version::Version;
 use super::compact::Compacting;
 use super::gaps::Gaps;
 use super::lookups::LookupCounters;
+use super::rotate::NextJournal;
 use super::stats::{Event, EventKind, RecoveryReport};
 use super::threads::Threads;
 use super::write::Writing;
@@ -103,6 +105,10 @@ impl Counters {
 pub(crate) struct Flushing {
     /// The thread shall end.
     pub(crate) stop: bool,
+    /// The next journal shall be made ready.
+    pub(crate) wants_journal: bool,
+    /// Journals that are written no more, to be put away.
+    pub(crate) sealed_journals: Vec<journal::Writer>,
     /// The last attempt failed; cleared by the next that succeeds.
     pub(crate) failure: Option<Arc<Error>>,
     /// Attempts that failed, ever.
@@ -126,6 +132,7 @@ pub(crate) struct Shared {
     pub(crate) gaps: Arc<Gaps>,
     pub(crate) syncing: Mutex<()>,
     pub(crate) writer: Mutex<Writing>,
+    pub(crate) next_journal: Mutex<NextJournal>,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) installing: Mutex<()>,
     /// Sequences that snapshots read at, and how many of them.

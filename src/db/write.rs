@@ -12,23 +12,19 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::filter::hash_key;
 use crate::format::batch::{self, Operation};
-use crate::journal::{self, NewJournal, Point};
+use crate::journal::{self, Point};
 use crate::key::{Kind, MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
-use crate::manifest::JournalFloor;
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::storage::SyncFile;
 
 use super::Db;
 use super::gaps::Writes;
-use super::shared::{Counters, Sealed, Shared, View, lock};
+use super::rotate::Then;
+use super::shared::{Counters, Shared, lock};
 
 /// Most bytes of one batch, keys and values and a few bytes for each operation.
 pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
-
-/// Recovered journals up to this number are kept until the memtable is full; with more of them
-/// their entries are flushed when the next session begins to write.
-const RECOVERED_JOURNALS_MAX: usize = 8;
 
 /// What the one who writes has in hand.
 #[derive(Debug)]
@@ -45,18 +41,20 @@ pub(crate) struct Writing {
     pub(crate) recovered_durable: bool,
     /// Sealed journals that are not synced yet, oldest first.
     pub(crate) unsynced: Vec<Unsynced>,
+    /// The journal of the next memtable was asked for.
+    pub(crate) has_asked: bool,
 }
 
 /// A journal to sync.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
-    id: u64,
+    pub(crate) id: u64,
     path: PathBuf,
     file: Arc<dyn SyncFile>,
 }
 
 impl Unsynced {
-    fn of(journal: &journal::Writer) -> Unsynced {
+    pub(crate) fn of(journal: &journal::Writer) -> Unsynced {
         Unsynced {
             id: journal.id(),
             path: journal.path().to_owned(),
@@ -198,10 +196,12 @@ impl Shared {
         self.check_writable()?;
         self.begin_session(&mut writing)?;
         let view = self.view.load();
-        let full = view.active.bytes() >= self.options.memtable_bytes;
-        if full && view.sealed.len() < self.options.sealed_memtables_max {
+        let (bytes, limit) = (view.active.bytes(), self.options.memtable_bytes);
+        if bytes >= limit && view.sealed.len() < self.options.sealed_memtables_max {
             drop(view);
-            self.rotate(&mut writing)?;
+            self.rotate(&mut writing, Then::MoreWrites)?;
+        } else if bytes >= limit / 2 {
+            self.ask_for_journal(&mut writing, None);
         }
         let user_bytes = payload.len() as u64;
         let Some(journal) = &mut writing.journal else {
@@ -226,112 +226,6 @@ impl Shared {
             .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
         drop(writes);
         Ok(())
-    }
-
-    /// The first write of a session: from now on the store counts as open for writing.
-    fn begin_session(&self, writing: &mut Writing) -> Result<()> {
-        if writing.journal.is_some() {
-            return Ok(());
-        }
-        let many = writing.recovered.len() > RECOVERED_JOURNALS_MAX;
-        if many {
-            self.start_flusher()?;
-        }
-        let mut manifest = lock(&self.manifest);
-        let begun = self
-            .make_recovered_durable(writing)
-            .and_then(|()| manifest.begin())
-            .and_then(|()| manifest.allocate())
-            .and_then(|id| self.create_journal(id, writing))
-            .and_then(|journal| manifest.mark_open(journal.id()).map(|()| journal));
-        let journal = begun.map_err(|error| self.poison(error))?;
-        drop(manifest);
-        self.durable
-            .fetch_max(journal.point().last().0, Ordering::AcqRel);
-        if many {
-            self.seal_active(&journal);
-        }
-        writing.recovered.clear();
-        writing.last_journal = journal.id();
-        writing.journal = Some(journal);
-        Ok(())
-    }
-
-    /// What an earlier session wrote and did not sync, or could not.
-    fn make_recovered_durable(&self, writing: &mut Writing) -> Result<()> {
-        if !writing.recovered_durable {
-            journal::make_durable(&self.storage, &writing.recovered)?;
-            writing.recovered_durable = true;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn create_journal(&self, id: u64, writing: &Writing) -> Result<journal::Writer> {
-        let new = NewJournal {
-            id,
-            store_id: self.store_id,
-            previous: writing.last_journal,
-            start: writing
-                .journal
-                .as_ref()
-                .map_or(writing.point, journal::Writer::point),
-            reserve: self.options.map_journal,
-        };
-        journal::Writer::create(&self.storage, new)
-    }
-
-    /// Seals the active memtable and begins a new one with a journal of its own. Does nothing
-    /// when the active one is empty.
-    pub(crate) fn rotate(&self, writing: &mut Writing) -> Result<()> {
-        self.begin_session(writing)?;
-        if self.view.load().active.is_empty() {
-            return Ok(());
-        }
-        self.start_flusher()?;
-        let mut manifest = lock(&self.manifest);
-        let id = manifest.allocate().map_err(|error| self.poison(error))?;
-        let floor = manifest.state().floor.map_or(0, |floor| floor.id);
-        drop(manifest);
-        let journal = self
-            .create_journal(id, writing)
-            .map_err(|error| self.poison(error))?;
-        if let Some(old) = &mut writing.journal {
-            old.seal(id).map_err(|error| self.poison(error))?;
-            // Journals before the floor are needed no more: nobody shall hold them open.
-            writing.unsynced.retain(|journal| journal.id >= floor);
-            writing.unsynced.push(Unsynced::of(old));
-        }
-        self.seal_active(&journal);
-        writing.last_journal = id;
-        writing.journal = Some(journal);
-        Ok(())
-    }
-
-    /// Everything in the active memtable is in journals before this one.
-    fn seal_active(&self, next: &journal::Writer) {
-        let point = next.point();
-        let floor = JournalFloor {
-            id: next.id(),
-            next: point.next,
-            chain: point.chain,
-        };
-        self.install(|view| {
-            let table = Arc::clone(&view.active);
-            let sealed = Arc::new(Sealed {
-                table,
-                last: point.last(),
-                floor,
-            });
-            let mut all = vec![sealed];
-            all.extend(view.sealed.iter().cloned());
-            View {
-                active: Arc::new(Memtable::new(self.options.memtable_bytes)),
-                sealed: all,
-                version: Arc::clone(&view.version),
-            }
-        });
-        drop(lock(&self.flushing));
-        self.flush_work.notify_one();
     }
 
     /// Returns when everything up to `target` survives power loss. What is taken to be durable

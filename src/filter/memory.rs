@@ -7,6 +7,7 @@
 //!    reader that was to see the entry has made an acquire load of what that store wrote (the entry
 //!    itself or the sequence number it reads at). That pair orders the bits too. A reader without such
 //!    a load may miss an entry that is being written at that moment, as it may in the memtable itself.
+#![expect(unsafe_code, reason = "memory is taken as it comes, zeroed")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +22,10 @@ use super::math::best_probes;
 #[doc(alias = "bloom")]
 #[derive(Debug)]
 pub struct MemoryBloom {
-    lines: Box<[Line]>,
+    words: Box<[AtomicU64]>,
+    /// Words before the first line, which begins a cache line as all others do.
+    skip: usize,
+    line_count: u32,
     probe_count: u8,
 }
 
@@ -29,11 +33,6 @@ pub struct MemoryBloom {
 const TABLE_BITS_PER_KEY: f64 = 12.0;
 /// ... and the number of probes that is best then.
 const TABLE_PROBES: u8 = 8;
-
-/// One cache line.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Line([AtomicU64; LINE_WORDS]);
 
 impl MemoryBloom {
     /// A filter for about `expected_keys` keys at `bits_per_key` (1.0 to 64.0; what lies outside is
@@ -53,8 +52,12 @@ impl MemoryBloom {
     }
 
     fn with_probes(line_count: u32, probe_count: u8) -> Self {
+        let words = zeros((line_count as usize + 1) * LINE_WORDS);
+        let bytes = words.as_ptr().addr().wrapping_neg() % size_of::<[AtomicU64; LINE_WORDS]>();
         Self {
-            lines: (0..line_count).map(|_| Line::default()).collect(),
+            skip: bytes / size_of::<AtomicU64>(),
+            words,
+            line_count,
             probe_count,
         }
     }
@@ -63,7 +66,7 @@ impl MemoryBloom {
     #[inline]
     pub fn insert(&self, hash: KeyHash) {
         let mixed = mix(hash, 0);
-        let Line(words) = self.line(mixed);
+        let words = self.line(mixed);
         for (word, mask) in probes(mixed, self.probe_count) {
             // Keys written again are common: a line that has the bit stays shared between processors.
             if words[word].load(Ordering::Relaxed) & mask == 0 {
@@ -77,7 +80,7 @@ impl MemoryBloom {
     #[must_use]
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         let mixed = mix(hash, 0);
-        let Line(words) = self.line(mixed);
+        let words = self.line(mixed);
         probes(mixed, self.probe_count)
             .all(|(word, mask)| words[word].load(Ordering::Relaxed) & mask != 0)
     }
@@ -85,14 +88,23 @@ impl MemoryBloom {
     /// Bytes of memory held, without the handle itself.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val::<[Line]>(&self.lines)
+        size_of_val::<[AtomicU64]>(&self.words)
     }
 
     #[inline]
-    fn line(&self, mixed: u64) -> &Line {
-        // There is at least one line, as at least one key is expected.
-        &self.lines[start_of(mixed, self.lines.len() as u64) as usize]
+    fn line(&self, mixed: u64) -> &[AtomicU64; LINE_WORDS] {
+        let line = start_of(mixed, u64::from(self.line_count)) as usize;
+        let words = self.words[self.skip + line * LINE_WORDS..].first_chunk();
+        // There is at least one line, as at least one key is expected, and words for one more.
+        words.expect("a line lies within the words")
     }
+}
+
+/// Zeroed by the system as they are used: all at once, they would be the longest of many writes.
+fn zeros(words: usize) -> Box<[AtomicU64]> {
+    let words = Box::<[AtomicU64]>::new_zeroed_slice(words);
+    // SAFETY: an atomic number has the representation of the number, and zero is one.
+    unsafe { words.assume_init() }
 }
 
 #[cfg(test)]
@@ -118,6 +130,22 @@ mod tests {
     }
 
     #[test]
+    fn a_new_filter_is_zeros_in_whole_cache_lines() {
+        for keys in [1, 100, 10_000, 1_000_000] {
+            let filter = MemoryBloom::new(keys, 10.0);
+            let words: Vec<u64> = filter
+                .words
+                .iter()
+                .map(|w| w.load(Ordering::Relaxed))
+                .collect();
+            assert_eq!(words, vec![0; words.len()]);
+            for mixed in [0, u64::MAX / 2, u64::MAX] {
+                assert_eq!(filter.line(mixed).as_ptr().addr() % 64, 0);
+            }
+        }
+    }
+
+    #[test]
     fn the_probes_of_tables_are_the_best() {
         for keys in [4096, 100_000, 10_000_000] {
             let best = MemoryBloom::new(keys, TABLE_BITS_PER_KEY);
@@ -136,7 +164,7 @@ mod tests {
             assert!(filter.may_contain(hash(1)));
             assert_eq!(filter.bytes() % 64, 0);
         }
-        assert_eq!(MemoryBloom::new(512, 10.5).bytes(), 11 * 64);
+        assert_eq!(MemoryBloom::new(512, 10.5).bytes(), (11 + 1) * 64);
     }
 
     #[test]

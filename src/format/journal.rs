@@ -16,6 +16,9 @@ use super::checksum;
 use crate::key::Sequence;
 use record::{FIRST_AT, RECORD_BYTES};
 
+/// So many bytes tell where a journal starts: its header and that of the first record.
+pub(crate) const START_BYTES: u64 = (HEADER_BYTES + RECORD_BYTES) as u64;
+
 /// The unit in which a device loses or keeps what was written.
 const SECTOR_BYTES: usize = 512;
 
@@ -95,7 +98,7 @@ impl<'a> Journal<'a> {
             id,
             store_id,
             previous: 0,
-            start: Point::initial(store_id),
+            start: None,
             boot_id: 0,
         };
         Journal {
@@ -116,6 +119,15 @@ impl<'a> Journal<'a> {
 
     pub(crate) fn header(&self) -> &FileHeader {
         &self.header
+    }
+
+    /// Where it starts: as its header says, or its first record where the header leaves it open.
+    /// `None` when it has no record that tells.
+    pub(crate) fn start(&self) -> Option<Point> {
+        self.header.start.or_else(|| {
+            let first = self.step(HEADER_BYTES);
+            first.record().map(Record::start)
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -167,14 +179,12 @@ impl<'a> Journal<'a> {
     /// a later sequence.
     ///
     /// An operation takes a byte at least, so the sequences that can occur in a file are few
-    /// among all numbers: comparing one field rejects nearly every offset.
+    /// among all numbers: comparing one field rejects nearly every offset. Where the start is not
+    /// known, any sequence can.
     pub(crate) fn strays(&self, from: usize, next: Sequence) -> Option<Strays> {
-        let last = self
-            .header
-            .start
-            .next
-            .0
-            .saturating_add(self.bytes.len() as u64);
+        let last = self.start().map_or(Sequence::MAX.0, |start| {
+            start.next.0.saturating_add(self.bytes.len() as u64)
+        });
         let span = last.saturating_sub(next.0);
         let mut found: Option<Strays> = None;
         for (index, window) in self.rest(from).windows(RECORD_BYTES).enumerate() {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::{Point, file_name};
 use crate::error::{Error, Result};
-use crate::format::journal::{BadHeader, FileHeader, HEADER_BYTES, Journal, Step, sealed_by};
+use crate::format::journal::{BadHeader, HEADER_BYTES, Journal, Step, sealed_by};
 use crate::key::Sequence;
 use crate::slice::Slice;
 use crate::storage::{self, ReadCause, Storage};
@@ -184,11 +184,16 @@ impl<'a> Replay<'a> {
             }
         };
         self.check_origin(&journal, &path)?;
-        if self.continues(journal.header()) {
-            self.follow(&journal, &path, apply)
-        } else {
-            self.skip(&journal, &path)
+        if let Some(start) = journal.start() {
+            if !self.continues(start) {
+                return self.skip(&journal, start, &path);
+            }
+            // What lies between was dropped when this journal was begun.
+            self.torn.clear();
+            self.loose = false;
+            self.point = start;
         }
+        self.follow(&journal, &path, apply)
     }
 
     /// The last recovered sequence: nothing up to it is lost.
@@ -204,8 +209,7 @@ impl<'a> Replay<'a> {
 
     /// A journal starts where the records before it end. One that was begun while segments were
     /// ahead of the recovered journals starts behind the segments; they fill the gap.
-    fn continues(&self, header: &FileHeader) -> bool {
-        let start = header.start;
+    fn continues(&self, start: Point) -> bool {
         let bridged = start.next > self.point.next && start.last() <= self.expect.durable;
         start.chain == self.point.chain && (start.next == self.point.next || bridged)
     }
@@ -238,26 +242,25 @@ impl<'a> Replay<'a> {
             let path = self.storage.path_of(&file_name(header.previous));
             return Err(Error::Missing { path });
         }
-        if self.must_continue(header.id) && !self.continues(header) {
-            return Err(Error::corrupt(
-                path,
-                0,
-                format!(
-                    "this journal begins at sequence {}, where the records before it do not end",
-                    header.start.next
-                ),
-            ));
+        match journal.start() {
+            Some(start) if self.must_continue(header.id) && !self.continues(start) => {
+                Err(Error::corrupt(
+                    path,
+                    0,
+                    format!(
+                        "this journal begins at sequence {}, where the records before it do not \
+                         end",
+                        start.next
+                    ),
+                ))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// Applies the records of a journal that continues.
+    /// Applies the records of a journal that starts where the records before it end, if it has any.
     fn follow(&mut self, journal: &Journal<'_>, path: &Path, apply: &mut Apply<'_>) -> Result<()> {
-        // What lies between was dropped when this journal was begun.
-        self.torn.clear();
-        self.loose = false;
         let header = journal.header();
-        self.point = header.start;
         let mut offset = HEADER_BYTES;
         loop {
             self.used = Some((header.id, offset));

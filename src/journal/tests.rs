@@ -38,22 +38,22 @@ fn memory() -> Memory {
 }
 
 fn begin(storage: &Arc<dyn Storage>, id: u64, previous: u64, start: Point) -> Writer {
-    Writer::create(
-        storage,
-        NewJournal {
-            id,
-            store_id: STORE,
-            previous,
-            start,
-            reserve: true,
-        },
-    )
-    .unwrap()
+    Writer::create(storage, after(id, previous), start).unwrap()
 }
 
-/// The next journal, with the old one sealed.
+fn after(id: u64, previous: u64) -> NewJournal {
+    NewJournal {
+        id,
+        store_id: STORE,
+        previous,
+        reserve: true,
+    }
+}
+
+/// The next journal, made ready before the old one is sealed.
 fn rotate(storage: &Arc<dyn Storage>, old: &mut Writer) -> Writer {
-    let next = begin(storage, old.id() + 1, old.id(), old.point());
+    let ready = Ready::create(storage, after(old.id() + 1, old.id())).unwrap();
+    let next = ready.begin(old.point());
     old.seal(next.id()).unwrap();
     next
 }

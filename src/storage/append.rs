@@ -9,101 +9,55 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use memmap2::MmapMut;
-
-use super::{AppendFile, RESERVE_MIN, SyncFile};
-
-/// Bytes that are reserved and mapped at a time; a longer append gets as many as it needs.
-const WINDOW_BYTES: u64 = 1 << 20;
-
-/// Offsets of maps are multiples of the page size, which is this or a divisor of it.
-const PAGE_BYTES: u64 = 64 << 10;
+use super::window::Windows;
+use super::{AppendFile, SyncFile};
 
 #[derive(Debug)]
 pub(super) struct Appended {
     file: Arc<Synced>,
     /// Bytes appended; the file may be longer.
     len: u64,
-    /// Whether the file is to be reserved ahead.
-    reserves: bool,
-    window: Option<Window>,
+    /// The file is made longer ahead of what is appended.
+    windows: Option<Windows>,
+    was_reserved: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Synced(File);
-
-/// A mapped piece of the file, zeros from the end of what was appended on.
-#[derive(Debug)]
-struct Window {
-    map: MmapMut,
-    /// Where it begins in the file.
-    start: u64,
-}
-
-impl Window {
-    /// The place for so many bytes at an offset, if [`RESERVE_MIN`] zeros follow it.
-    fn room(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
-        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        let end = start.checked_add(bytes)?;
-        if end.checked_add(RESERVE_MIN)? > self.map.len() {
-            return None;
-        }
-        self.map.get_mut(start..end)
-    }
-}
+pub(super) struct Synced(Arc<File>);
 
 impl Appended {
     /// A new, empty file that is open for reading and writing.
     pub(super) fn new(file: File) -> Appended {
         Appended {
-            file: Arc::new(Synced(file)),
+            file: Arc::new(Synced(Arc::new(file))),
             len: 0,
-            reserves: false,
-            window: None,
+            windows: None,
+            was_reserved: false,
         }
-    }
-
-    /// Makes the file longer, and maps a piece in which there is room for so many bytes.
-    fn grow(&mut self, bytes: usize) -> io::Result<Window> {
-        self.window = None;
-        let start = self.len / PAGE_BYTES * PAGE_BYTES;
-        let needed = self.len - start + bytes as u64 + RESERVE_MIN as u64;
-        let len = needed.next_multiple_of(WINDOW_BYTES);
-        allocate(&self.file.0, start, len)?;
-        Ok(Window {
-            map: map_for_writing(&self.file.0, start, len)?,
-            start,
-        })
     }
 }
 
 impl AppendFile for Appended {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let has_room = |window: &mut Window| window.room(self.len, bytes.len()).is_some();
-        if self.reserves && !self.window.as_mut().is_some_and(has_room) {
-            self.window = self.grow(bytes.len()).ok();
+        let room = self
+            .windows
+            .as_mut()
+            .map(|windows| windows.room(self.len, bytes.len()));
+        match room {
+            Some(Ok(room)) => room.copy_from_slice(bytes),
             // Where the system cannot do it, or the disk is nearly full, appends are written.
-            self.reserves = self.window.is_some();
-        }
-        let window = self.window.as_mut();
-        match window.and_then(|window| window.room(self.len, bytes.len())) {
-            Some(room) => room.copy_from_slice(bytes),
-            None => self.file.0.write_all_at(bytes, self.len)?,
+            Some(Err(_)) | None => {
+                self.windows = None;
+                self.file.0.write_all_at(bytes, self.len)?;
+            }
         }
         self.len += bytes.len() as u64;
         Ok(())
     }
 
     fn reserve(&mut self) {
-        self.reserves = true;
-    }
-
-    fn trim(&mut self) {
-        self.reserves = false;
-        if self.window.take().is_some() {
-            // Zeros at its end do the file no harm: they are not worth an error.
-            self.file.0.set_len(self.len).ok();
-        }
+        self.windows = Windows::open(&self.file.0, self.len).ok();
+        self.was_reserved = self.windows.is_some();
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -115,9 +69,14 @@ impl AppendFile for Appended {
     }
 }
 
+/// The file is as long as what was appended.
 impl Drop for Appended {
     fn drop(&mut self) {
-        self.trim();
+        self.windows = None;
+        if self.was_reserved {
+            // Zeros at its end do the file no harm: they are not worth an error.
+            self.file.0.set_len(self.len).ok();
+        }
     }
 }
 
@@ -129,44 +88,11 @@ impl SyncFile for Synced {
     }
 }
 
-/// Makes the file reach so far, with room on the disk: a page of a map that turned out to have
-/// none would be a signal instead of an error.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "the standard library has no fallocate")]
-fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd as _;
-    let too_large = |_too_large| io::Error::from(io::ErrorKind::FileTooLarge);
-    let start = libc::off_t::try_from(start).map_err(too_large)?;
-    let len = libc::off_t::try_from(len).map_err(too_large)?;
-    // SAFETY: takes no pointers; the descriptor is that of an open file.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, len) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[expect(unsafe_code, reason = "a file can be mapped only by a promise")]
-fn map_for_writing(file: &File, start: u64, len: u64) -> io::Result<MmapMut> {
-    let too_large = |_too_large| io::Error::from(io::ErrorKind::FileTooLarge);
-    let len = usize::try_from(len).map_err(too_large)?;
-    let mut options = memmap2::MmapOptions::new();
-    options.offset(start).len(len);
-    // SAFETY: the piece lies within the file, which was created by this process under the store's
-    // lock and is not made shorter while it is mapped. Beside this map only reads look at it, of
-    // bytes that were appended before and are not written again.
-    unsafe { options.map_mut(file) }
-}
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "of files as they are")]
 mod tests {
     use super::*;
+    use crate::storage::RESERVE_MIN;
 
     fn file(directory: &tempfile::TempDir, name: &str) -> File {
         let mut options = File::options();
@@ -196,10 +122,8 @@ mod tests {
                 assert!(rest.len() >= RESERVE_MIN && rest.iter().all(|byte| *byte == 0));
             }
         }
-        assert!(reserved.window.is_some());
-        reserved.trim();
-        reserved.append(b"end").unwrap();
-        written.append(b"end").unwrap();
+        assert!(reserved.windows.is_some());
+        drop(reserved);
         let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
         assert!(read("reserved") == read("written"));
     }
@@ -228,7 +152,7 @@ mod tests {
         appended.reserve();
         appended.append(b"abc").unwrap();
         appended.append(b"def").unwrap();
-        assert!(!appended.reserves);
+        assert!(appended.windows.is_none());
         assert!(std::fs::read(&path).unwrap().starts_with(b"abcdef"));
     }
 }

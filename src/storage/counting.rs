@@ -270,10 +270,6 @@ impl AppendFile for CountedAppend {
         self.inner.reserve();
     }
 
-    fn trim(&mut self) {
-        self.inner.trim();
-    }
-
     fn sync(&self) -> io::Result<()> {
         self.shared.synced(self.inner.sync())
     }

@@ -9,6 +9,7 @@ mod append;
 mod counting;
 mod disk;
 mod memory;
+mod window;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
@@ -231,14 +232,10 @@ pub trait AppendFile: Send + fmt::Debug {
     /// When the device or the space fails; a part may have been written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Many small appends are to come: the file may be made longer ahead of them. Until
-    /// [`AppendFile::trim`], and after a crash, zeros follow what was appended: [`RESERVE_MIN`]
-    /// bytes at least, or none.
+    /// Many small appends are to come: the file may be made longer ahead of them. Until it is
+    /// dropped, and after a crash, zeros follow what was appended: [`RESERVE_MIN`] bytes at least,
+    /// or none.
     fn reserve(&mut self) {}
-
-    /// Ends [`AppendFile::reserve`]: the file is as long as what was appended. Called when the
-    /// last append has succeeded; what remains of the reserve does no harm.
-    fn trim(&mut self) {}
 
     /// Makes everything appended so far survive power loss.
     ///

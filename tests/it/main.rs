@@ -28,6 +28,7 @@ mod reads;
 mod rebuild;
 mod recovery;
 mod repair;
+mod rotation;
 mod sketches;
 mod tidy;
 mod traffic;

@@ -48,7 +48,9 @@ pub(crate) struct FileHeader {
     pub(crate) store_id: u128,
     /// The journal that came before, 0 when there is none.
     pub(crate) previous: u64,
-    pub(crate) start: Point,
+    /// Where it starts; `None` in one that was made ready before that was known. Its first record
+    /// tells.
+    pub(crate) start: Option<Point>,
     /// The run of the operating system that wrote the journal, 0 when unknown.
     pub(crate) boot_id: u128,
 }
@@ -69,8 +71,9 @@ impl FileHeader {
         let mut fields = Vec::with_capacity(HEADER_BYTES);
         fields.extend_from_slice(&self.id.to_le_bytes());
         fields.extend_from_slice(&self.previous.to_le_bytes());
-        fields.extend_from_slice(&self.start.next.0.to_le_bytes());
-        fields.extend_from_slice(&self.start.chain.to_le_bytes());
+        let (first, chain) = self.start.map_or((0, 0), |at| (at.next.0, at.chain));
+        fields.extend_from_slice(&first.to_le_bytes());
+        fields.extend_from_slice(&chain.to_le_bytes());
         fields.extend_from_slice(&[0; 4]);
         fields.extend_from_slice(&self.store_id.to_le_bytes());
         fields.extend_from_slice(&self.boot_id.to_le_bytes());
@@ -136,22 +139,24 @@ fn decode_fields(head: &[u8], id: u64) -> Result<FileHeader, Malformed> {
     let start = cursor.clone();
     let number = cursor.u64("header.id")?;
     let previous = cursor.u64("header.previous")?;
+    let (first, chain) = (cursor.u64("header.first")?, cursor.u32("header.chain")?);
     let begin = Point {
-        next: Sequence(cursor.u64("header.first")?),
-        chain: cursor.u32("header.chain")?,
+        next: Sequence(first),
+        chain,
     };
     cursor.zeros("header.reserved", 4)?;
     let header = FileHeader {
         id: number,
         previous,
-        start: begin,
+        start: (first > 0).then_some(begin),
         store_id: cursor.u128("header.store_id")?,
         boot_id: cursor.u128("header.boot_id")?,
     };
     cursor.end("header")?;
     let possible = header.id == id
         && header.previous < id
-        && (1..=Sequence::MAX.0).contains(&header.start.next.0);
+        && first <= Sequence::MAX.0
+        && (first > 0 || chain == 0);
     if !possible {
         return Err(start.malformed("the header's numbers are impossible"));
     }

@@ -44,6 +44,14 @@ impl Record {
         }
     }
 
+    /// What the records before say, if this one follows them.
+    pub(crate) fn start(&self) -> Point {
+        Point {
+            next: self.first,
+            chain: self.chain,
+        }
+    }
+
     pub(crate) fn is_seal(&self) -> bool {
         self.count == SEAL
     }

@@ -8,11 +8,13 @@ const HEADER: FileHeader = FileHeader {
     id: 9,
     store_id: 0xfeed,
     previous: 8,
-    start: Point {
-        next: Sequence(100),
-        chain: 5,
-    },
+    start: Some(START),
     boot_id: 3,
+};
+
+const START: Point = Point {
+    next: Sequence(100),
+    chain: 5,
 };
 
 fn push(bytes: &mut Vec<u8>, record: Record, payload: &[u8]) -> Point {
@@ -36,7 +38,7 @@ fn record(count: u32, at: Point, watermark: u64) -> Record {
 /// Three records of one operation each; the last knows the first durable.
 fn sample() -> (Vec<u8>, [usize; 3]) {
     let mut bytes = HEADER.encode();
-    let mut point = HEADER.start;
+    let mut point = START;
     let mut starts = [0; 3];
     for (start, watermark) in starts.iter_mut().zip([0, 0, 100]) {
         *start = bytes.len();
@@ -49,7 +51,7 @@ fn sample() -> (Vec<u8>, [usize; 3]) {
 #[test]
 fn bytes_do_not_change() {
     let mut bytes = HEADER.encode();
-    let point = push(&mut bytes, record(2, HEADER.start, 98), b"criba-kv");
+    let point = push(&mut bytes, record(2, START, 98), b"criba-kv");
     push(
         &mut bytes,
         Record::seal(point, Sequence(98)),
@@ -97,6 +99,39 @@ fn headers_come_back_or_are_refused() {
     ));
 }
 
+/// What a header leaves open, the first record tells.
+#[test]
+fn an_open_start_is_that_of_the_first_record() {
+    let open = FileHeader {
+        start: None,
+        ..HEADER
+    };
+    let mut bytes = open.encode();
+    assert_eq!(bytes[32..48], [0; 16]);
+    assert_eq!(header::decode(&bytes, 9), Ok(open));
+    let start = |bytes: &[u8]| Journal::new(bytes, 9).unwrap().start();
+    assert_eq!(start(&bytes), None);
+    push(&mut bytes, record(1, START, 0), &[7; 100]);
+    assert_eq!(start(&bytes), Some(START));
+    // The header of the record is enough.
+    assert_eq!(start(&bytes[..bytes.len() - 1]), Some(START));
+    bytes[HEADER_BYTES] ^= 1;
+    assert_eq!(start(&bytes), None);
+
+    // A chain without a sequence is no start.
+    let wrong = FileHeader {
+        start: Some(Point {
+            next: Sequence(0),
+            chain: 5,
+        }),
+        ..HEADER
+    };
+    assert!(matches!(
+        header::decode(&wrong.encode(), 9),
+        Err(BadHeader::Damaged(_))
+    ));
+}
+
 #[test]
 fn steps_say_what_is_wrong() {
     let (bytes, [first, second, third]) = sample();
@@ -132,7 +167,7 @@ fn steps_say_what_is_wrong() {
 
 #[test]
 fn impossible_records_are_not_intact() {
-    let at = HEADER.start;
+    let at = START;
     let beyond = Point {
         next: Sequence::MAX,
         chain: 5,
@@ -213,10 +248,10 @@ fn a_seal_names_the_next_and_leaves_the_chain() {
     let mut bytes = HEADER.encode();
     let point = push(
         &mut bytes,
-        Record::seal(HEADER.start, Sequence(7)),
+        Record::seal(START, Sequence(7)),
         &seal_payload(12),
     );
-    assert_eq!(point, HEADER.start);
+    assert_eq!(point, START);
     let journal = Journal::new(&bytes, 9).unwrap();
     let Step::Record {
         record, payload, ..

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::{Apply, Expect, Replay, load};
 use crate::error::{Error, Result};
-use crate::format::journal::{BadHeader, FileHeader, HEADER_BYTES, Journal, Step, sealed_by};
+use crate::format::journal::{BadHeader, HEADER_BYTES, Journal, START_BYTES, Step, sealed_by};
 use crate::journal::file_name;
 use crate::key::Sequence;
 use crate::loss::Loss;
@@ -184,20 +184,23 @@ pub(crate) fn salvage(
     Ok(salvager.finish())
 }
 
-/// Where each journal begins: by its header, or by its first record if that is damaged. `None` for
-/// one that holds nothing.
+/// Where each journal begins: as it says, or by its first intact record if its header is damaged.
+/// `None` for one that holds nothing, or that leaves it to a first record that is damaged: it goes
+/// on where the one before it ends.
 fn starts(storage: &dyn Storage, ids: &[u64], store_id: u128) -> Result<Vec<Option<Sequence>>> {
     let start = |id: &u64| {
         let path = storage.path_of(&file_name(*id));
         let read = storage.open(&file_name(*id)).and_then(|file| {
-            let len = file.len().min(HEADER_BYTES as u64 + 1) as usize;
+            let len = file.len().min(START_BYTES) as usize;
             file.read(ReadCause::Open, 0, len)
         });
         let bytes = read.map_err(|error| Error::io(path, error))?;
-        let header = Journal::new(&bytes, *id).map(|journal| *journal.header());
-        let ours = |header: &FileHeader| header.store_id == store_id;
-        match header {
-            Ok(header) => Ok(Some(header).filter(ours).map(|header| header.start.next)),
+        match Journal::new(&bytes, *id) {
+            Ok(journal) => {
+                let is_ours = journal.header().store_id == store_id;
+                let start = journal.start().filter(|_| is_ours);
+                Ok(start.map(|start| start.next))
+            }
             Err(BadHeader::Unborn) => Ok(None),
             Err(BadHeader::Damaged(_)) => {
                 let bytes = read_journal(storage, *id)?;

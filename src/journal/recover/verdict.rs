@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Replay, Stop, Torn};
 use crate::error::{Error, Result};
 use crate::format::journal::{FileHeader, HEADER_BYTES, Journal, Step, Strays};
-use crate::journal::file_name;
+use crate::journal::{Point, file_name};
 use crate::key::Sequence;
 
 impl Replay<'_> {
@@ -53,9 +53,9 @@ impl Replay<'_> {
 
     /// Passes over a journal that does not start where the records end: its predecessor lost
     /// records that were never promised, and with them all of this one is lost.
-    pub(super) fn skip(&mut self, journal: &Journal<'_>, path: &Path) -> Result<()> {
+    pub(super) fn skip(&mut self, journal: &Journal<'_>, start: Point, path: &Path) -> Result<()> {
         let header = journal.header();
-        let strays = journal.strays(HEADER_BYTES, header.start.next);
+        let strays = journal.strays(HEADER_BYTES, start.next);
         let Some(stop) = &self.stop else {
             return Err(Error::corrupt(
                 path,
@@ -68,13 +68,13 @@ impl Replay<'_> {
             return Err(Error::corrupt(&path, 0, "the header of a journal is gone"));
         }
         self.check_watermark(strays, path)?;
-        if strays.is_some() && header.start.next < self.point.next {
+        if strays.is_some() && start.next < self.point.next {
             return Err(Error::corrupt(
                 path,
                 0,
                 format!(
                     "this journal begins at sequence {}, but the records before it go on to {}",
-                    header.start.next,
+                    start.next,
                     self.point.last()
                 ),
             ));

@@ -42,6 +42,8 @@ struct Run {
     synced: usize,
     synced_to: Sequence,
     older: Vec<Arc<dyn SyncFile>>,
+    /// The next journal, if it was made ahead.
+    ready: Option<Ready>,
     /// A journal was begun since the last crash: it vouches for those before it.
     has_begun: bool,
 }
@@ -56,17 +58,11 @@ impl Run {
         }
         let previous = recovered.last.unwrap_or(0);
         let start = recovered.point;
-        let new = NewJournal {
-            reserve: true,
-            id: previous + 1,
-            store_id: STORE,
-            previous,
-            start,
-        };
-        let mut writer = Writer::create(&self.storage, new)?;
+        let new = after(previous + 1, previous);
+        let mut writer = Writer::create(&self.storage, new, start)?;
         self.has_begun = true;
         for _ in 0..self.random.below(40) {
-            match self.random.below(10) {
+            match self.random.below(11) {
                 0..5 => self.append(&mut writer)?,
                 5 => {
                     let watermark = self.synced_to;
@@ -77,6 +73,8 @@ impl Run {
                     self.written = self.history.len();
                 }
                 7 | 8 => self.sync(&mut writer)?,
+                // Asked for ahead, or too late.
+                9 if self.random.below(2) == 0 => self.make_ready(&writer)?,
                 _ => writer = self.switch(writer)?,
             }
         }
@@ -122,21 +120,28 @@ impl Run {
     }
 
     fn switch(&mut self, mut old: Writer) -> Result<Writer> {
-        let (id, start) = (old.id() + 1, old.point());
-        let new = NewJournal {
-            reserve: true,
-            id,
-            store_id: STORE,
-            previous: old.id(),
-            start,
+        let start = old.point();
+        let next = match self.ready.take() {
+            Some(ready) => ready.begin(start),
+            None => {
+                let new = after(old.id() + 1, old.id());
+                Writer::create(&self.storage, new, start)?
+            }
         };
-        let next = Writer::create(&self.storage, new)?;
         if self.bug != Bug::UnsealedSwitch {
-            old.seal(id)?;
+            old.seal(next.id())?;
             self.written = self.history.len();
         }
         self.older.push(old.syncer());
         Ok(next)
+    }
+
+    fn make_ready(&mut self, writer: &Writer) -> Result<()> {
+        if self.ready.is_none() {
+            let new = after(writer.id() + 1, writer.id());
+            self.ready = Some(Ready::create(&self.storage, new)?);
+        }
+        Ok(())
     }
 
     /// What is left after a crash, and how many records it must hold.
@@ -227,6 +232,7 @@ fn lives(seed: u64, bug: Bug) -> Result<(), String> {
         synced: 0,
         synced_to: Sequence(0),
         older: Vec::new(),
+        ready: None,
         has_begun: false,
     };
     for life in 0..6 {
@@ -263,6 +269,7 @@ fn lives(seed: u64, bug: Bug) -> Result<(), String> {
         run.storage = shared(&image);
         run.memory = image;
         run.older.clear();
+        run.ready = None;
         run.has_begun = false;
     }
     Ok(())

@@ -205,6 +205,79 @@ fn a_needed_journal_begins_where_it_should() {
     assert!(replay(&storage, &Expect { floor, ..expect() }).is_ok());
 }
 
+/// A journal that was made ready before it was known where it starts.
+#[test]
+fn a_ready_journal_starts_with_its_first_record() {
+    let memory = memory();
+    let storage = shared(&memory);
+    let mut first = begin(&storage, 1, 0, Point::initial(STORE));
+    fill(&mut first, 2, 0);
+    let ready = Ready::create(&storage, after(2, 1)).unwrap();
+
+    // Not begun, it is passed over, by a clean close and by the next journal as well.
+    let clean_at = Some(first.point().last());
+    let clean = Expect {
+        clean_at,
+        ..expect()
+    };
+    let (recovered, applied) = replay(&storage, &clean).unwrap();
+    assert_eq!((applied.len(), recovered.last), (2, Some(2)));
+    assert_eq!(recovered.point, first.point());
+    let killed = memory.crash(Survivors::Everything);
+    let mut third = go_on(&shared(&killed), &recovered);
+    fill(&mut third, 3, 0);
+    let (recovered, applied) = replay(&shared(&killed), &expect()).unwrap();
+    assert_eq!((applied.len(), recovered.point), (5, third.point()));
+
+    // Begun where the records do not end, it does not continue.
+    let elsewhere = Point {
+        chain: 0,
+        ..first.point()
+    };
+    let mut second = ready.begin(elsewhere);
+    first.seal(2).unwrap();
+    assert!(replay(&shared(&restarted(&memory)), &expect()).is_ok());
+    fill(&mut second, 1, 0);
+    assert_corrupt(replay(&shared(&restarted(&memory)), &expect()), 2, 0);
+}
+
+/// Without its first record nobody knows where it starts; what is behind still tells what is lost.
+#[test]
+fn a_ready_journal_without_its_first_record_ends_there() {
+    for (watermark, survivors, is_lost) in [
+        (0, Survivors::Ordered, true),
+        (6, Survivors::Ordered, true),
+        (7, Survivors::Ordered, false),
+        (0, Survivors::Everything, false),
+    ] {
+        let memory = memory();
+        let mut first = begin(&shared(&memory), 1, 0, Point::initial(STORE));
+        fill(&mut first, 3, 0);
+        assert_eq!(first.point().next, Sequence(7));
+        let mut second = rotate(&shared(&memory), &mut first);
+        fill(&mut second, 1, 0);
+        fill(&mut second, 2, watermark);
+        let image = match survivors {
+            Survivors::Everything => memory.crash(survivors),
+            _ => restarted(&memory),
+        };
+        change(&image, 2, |bytes| bytes[HEADER_BYTES] ^= 1);
+        let result = replay(&shared(&image), &expect());
+        if is_lost {
+            let (recovered, applied) = result.unwrap();
+            assert_eq!((applied.len(), recovered.torn[0].offset), (3, 80));
+        } else {
+            assert_corrupt(result, 2, 80);
+        }
+        let mut taken = 0;
+        let salvaged = salvage(&*shared(&image), &[1, 2], &expect(), &mut |_, _, _, _| {
+            taken += 1;
+            Ok(())
+        });
+        assert_eq!((taken, salvaged.unwrap().losses.len()), (5, 1));
+    }
+}
+
 /// Two histories of the same shape: every checksum is right, the chain is not.
 #[test]
 fn records_of_another_history_are_found() {

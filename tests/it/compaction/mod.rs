@@ -170,7 +170,8 @@ fn check_files(storage: &impl Storage, db: &Db, what: &str) {
         let others = is("CURRENT", "CURRENT") + is("LOCK", "LOCK");
         let (journals, manifests) = (is("", ".journal"), is("MANIFEST-", ""));
         kept == segments
-            && journals <= 1
+            // One that is written, and one that is ready.
+            && journals <= 2
             && manifests <= 2
             && kept.len() + journals + manifests + others == names.len()
     };
