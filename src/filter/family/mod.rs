@@ -66,6 +66,7 @@ mod scalable;
 mod scattered;
 #[cfg(test)]
 mod tests;
+mod three_cells;
 mod values;
 
 pub use agreeing::{Agreeing, Member};
@@ -76,17 +77,18 @@ pub use cuckoo::{Cuckoo, fingerprint_bits_for};
 pub use design::{Design, bits_for, estimate_for, probes_for, rate_for};
 pub use ensemble::{Ensemble, filters_for};
 pub use frame::Unreadable;
-pub use fuse::{Fuse, fuse_cells_for};
+pub use fuse::{Fuse, Neighbours, fuse_cells_for};
 pub use hashing::Hashing;
 pub use hierarchical::Hierarchical;
 pub use hybrid::Hybrid;
 pub use map::Map;
 pub use partitioned::{Partitioned, partitioned_rate};
-pub use peeled::{Peeled, peeled_cells_for};
+pub use peeled::{Anywhere, Peeled, peeled_cells_for};
 pub use quotient::{Quotient, quotient_rate};
 pub use refused::Refused;
 pub use scalable::{Growth, Scalable, compound_bound};
 pub(super) use scattered::{ScatteredFilter, build, value_bits};
+pub use three_cells::{Choice, ThreeCells};
 
 /// An approximate set of keys.
 pub trait Membership {
