@@ -54,6 +54,18 @@ impl Kind {
     }
 }
 
+/// The first eight bytes as a number that orders as they do: of two keys with different heads, the one
+/// with the smaller head comes first.
+#[inline]
+pub(crate) fn head(key: &[u8]) -> u64 {
+    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [0; 8];
+        bytes[..key.len()].copy_from_slice(key);
+        bytes
+    });
+    u64::from_le_bytes(bytes).swap_bytes()
+}
+
 /// The order of entries: user key ascending, then sequence descending (newest first).
 pub(crate) fn compare(left: (&[u8], Sequence), right: (&[u8], Sequence)) -> Ordering {
     left.0.cmp(right.0).then(right.1.cmp(&left.1))
@@ -62,6 +74,14 @@ pub(crate) fn compare(left: (&[u8], Sequence), right: (&[u8], Sequence)) -> Orde
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heads_order_as_keys() {
+        let mut keys: Vec<&[u8]> =
+            vec![b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"\xff"];
+        keys.sort_unstable();
+        assert!(keys.is_sorted_by_key(|key| head(key)));
+    }
 
     #[test]
     fn newest_first_within_a_key() {

@@ -5,6 +5,8 @@
 //!    of a key in an earlier run is newer than one in a later run.
 //! 2. The segments of a run are in key order and do not overlap.
 
+mod bounds;
+
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -14,6 +16,8 @@ use crate::format::block::Entry;
 use crate::segment::{Caches, Reading, Segment, SegmentWalk};
 use crate::sketch::Set;
 use crate::slice::Slice;
+
+use bounds::Bounds;
 
 /// What the store holds in segments at one moment.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +57,7 @@ pub(crate) struct Run {
     /// A higher number is newer.
     pub(crate) number: u64,
     pub(crate) segments: Arc<[Arc<Segment>]>,
+    bounds: Arc<Bounds>,
 }
 
 impl Version {
@@ -66,11 +71,7 @@ impl Version {
             .chunk_by(|left, right| {
                 (left.meta.level, left.meta.run) == (right.meta.level, right.meta.run)
             })
-            .map(|run| Run {
-                level: run[0].meta.level,
-                number: run[0].meta.run,
-                segments: run.into(),
-            })
+            .map(|run| Run::new(run[0].meta.level, run[0].meta.run, run.into()))
             .collect();
         Version {
             runs,
@@ -141,22 +142,25 @@ impl Version {
 }
 
 impl Run {
-    /// A part of this run.
-    pub(crate) fn with_segments(&self, segments: Vec<Arc<Segment>>) -> Run {
+    fn new(level: u32, number: u64, segments: Arc<[Arc<Segment>]>) -> Run {
         Run {
-            level: self.level,
-            number: self.number,
-            segments: segments.into(),
+            level,
+            number,
+            bounds: Arc::new(Bounds::of(segments.iter().map(|one| one.ends()))),
+            segments,
         }
     }
 
+    /// A part of this run.
+    pub(crate) fn with_segments(&self, segments: Vec<Arc<Segment>>) -> Run {
+        Run::new(self.level, self.number, segments.into())
+    }
+
     /// The one segment that can hold the key.
+    #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Segment>> {
-        let at = self
-            .segments
-            .partition_point(|segment| *segment.meta.last_key < *key);
-        let found = self.segments.get(at);
-        found.filter(|segment| *segment.meta.first_key <= *key)
+        let at = self.bounds.find(key, |at| self.segments[at].ends())?;
+        self.segments.get(at)
     }
 
     /// Walks the run from a bound on.

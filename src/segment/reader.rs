@@ -217,6 +217,11 @@ impl Segment {
         }
     }
 
+    /// First and last key.
+    pub(crate) fn ends(&self) -> (&[u8], &[u8]) {
+        (&self.meta.first_key, &self.meta.last_key)
+    }
+
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         *self.meta.first_key <= *key && *key <= *self.meta.last_key
     }
