@@ -86,3 +86,7 @@ pub use storage::Io;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+// Those on the pages of filters and sketches, too.
+#[cfg(doctest)]
+mod pages;

@@ -36,6 +36,8 @@ pub enum Update {
 }
 
 /// A count-min sketch.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/count-min.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountMin {
     width: u64,

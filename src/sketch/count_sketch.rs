@@ -26,6 +26,8 @@ const KIND: frame::Kind = *b"CSKT";
 const VERSION: u8 = 1;
 
 /// A count sketch.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/count-sketch.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountSketch {
     cells: SignedRows,

@@ -27,6 +27,8 @@ const FULL: u8 = 15;
 const COUNTER_BITS: u32 = 4;
 
 /// A Bloom filter with counters of four bits.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/counting.md`.
 #[doc(alias = "cbf")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountingBloom {

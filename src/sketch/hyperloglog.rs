@@ -19,6 +19,8 @@ use super::ertl;
 use super::registers::Histogram;
 
 /// A HyperLogLog sketch.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/hyperloglog.md`.
 #[doc(alias = "hll")]
 pub type HyperLogLog = Distinct<Harmonic>;
 

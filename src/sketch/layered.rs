@@ -25,6 +25,8 @@ const VERSION: u8 = 1;
 const WORD_BITS: u64 = 64;
 
 /// Layers of Bloom filters that count keys.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/layered.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayeredBloom {
     /// Invariant: 1 to 255.
@@ -99,6 +101,14 @@ impl LayeredBloom {
     #[must_use]
     pub fn false_positive_rate(&self, layer: u8) -> Option<f64> {
         self.layers.get(usize::from(layer)).map(Layer::rate)
+    }
+
+    /// Probability that a layer, counted from 0, holds a key by chance once it holds so many distinct
+    /// keys, by theory. `None` if there is no such layer.
+    #[must_use]
+    pub fn expected_rate(&self, layer: u8, keys: u64) -> Option<f64> {
+        let layer = self.layers.get(usize::from(layer))?;
+        Some(sizing::bloom_rate(layer.bits, layer.probes, keys))
     }
 
     /// Bytes of memory.

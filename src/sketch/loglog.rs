@@ -27,6 +27,8 @@ const ZETA: [f64; 8] = [
 ];
 
 /// A LogLog sketch.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/hyperloglog.md`.
 pub type LogLog = Distinct<Geometric>;
 
 /// The estimate from the geometric mean of the registers.

@@ -18,6 +18,9 @@
 //! key looked up in one, if the hashes were made with one seed. With a secret seed nobody who only
 //! chooses keys can choose their hashes; two keys with one 64-bit hash are counted as one.
 //!
+//! `docs/sketches.md` of the repository tells which is good for what; each has a page in
+//! `docs/filters/`.
+//!
 //! `to_bytes` writes a frame with kind, version and checksum; `from_bytes` refuses what was changed,
 //! cut or written by something else with an [`Unreadable`](crate::filter::family::Unreadable).
 //!

@@ -29,6 +29,8 @@ const VERSION: u8 = 1;
 const COUNTERS_MAX: usize = 1 << 28;
 
 /// The most frequent keys of a stream.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/space-saving.md`.
 #[doc(alias = "heavy hitters")]
 #[derive(Clone, Debug)]
 pub struct SpaceSaving {

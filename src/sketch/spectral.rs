@@ -27,6 +27,8 @@ const VERSION: u8 = 1;
 const COUNTER_BYTES: u64 = 4;
 
 /// A spectral Bloom filter with minimum increase.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/spectral.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpectralBloom {
     probes: u8,
@@ -123,6 +125,12 @@ impl SpectralBloom {
     pub fn fill(&self) -> f64 {
         let used = self.counters.iter().filter(|count| **count > 0).count();
         used as f64 / self.counters.len() as f64
+    }
+
+    /// Probability that a key that never came has a count now, from the fill.
+    #[must_use]
+    pub fn false_positive_rate(&self) -> f64 {
+        self.fill().powi(i32::from(self.probes))
     }
 
     /// Probability that the count of a key is too high after so many distinct keys, at most.

@@ -32,6 +32,8 @@ const VERSION: u8 = 1;
 const SIGNS: usize = 64;
 
 /// The sketch of Alon, Matias and Szegedy for the second moment.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/ams.md`.
 #[doc(alias = "ams")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TugOfWar {

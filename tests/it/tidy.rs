@@ -246,6 +246,38 @@ fn relative_links_lead_somewhere() {
     }
 }
 
+/// Pages of filters and sketches have the same headings, are listed on the front page, and have their
+/// examples run.
+#[test]
+fn pages_of_filters_are_alike() {
+    let front = fs::read_to_string(root().join("docs/filters.md")).unwrap();
+    let run = fs::read_to_string(root().join("src/pages.rs")).unwrap();
+    let all = files("docs/filters", "md");
+    assert!(all.len() >= 21, "{} pages", all.len());
+    for (path, text) in all {
+        let name = path.file_stem().unwrap().to_string_lossy();
+        assert!(front.contains(&format!("](filters/{name}.md)")), "{name}");
+        assert!(run.contains(&format!("= \"filters/{name}\",")), "{name}");
+        assert_eq!(text.matches("```rust\n").count(), 1, "{name}");
+        let plain = without_code(&text);
+        let headings = plain.lines().filter_map(|line| line.strip_prefix("## "));
+        // Of two structures on one page it is said what they are.
+        let headings: Vec<_> = headings
+            .map(|heading| heading.replace("they are", "it is").replace("they", "it"))
+            .collect();
+        let wanted = [
+            "What it is",
+            "Formulas",
+            "Use",
+            "Measured",
+            "Cost",
+            "What it can and cannot do",
+            "Who takes it",
+        ];
+        assert_eq!(headings, wanted, "{name}");
+    }
+}
+
 /// The text without fenced blocks.
 fn without_code(text: &str) -> String {
     text.split("```").step_by(2).collect()

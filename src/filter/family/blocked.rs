@@ -4,7 +4,7 @@
 //! segments carry as [`FilterKind::Bloom`](crate::filter::FilterKind::Bloom), here with insertion.
 //!
 //! **Memory** that of a Bloom filter and some more for the same rate, as lines do not all get equally
-//! many keys: at 1 % about 0.5 bits per key, at 0.1 % about 1.5. **Cost** one cache line to insert and
+//! many keys: at 1 % about 0.35 bits per key, at 0.1 % about 1.2. **Cost** one cache line to insert and
 //! to look up, whatever the rate. **Can** take keys beyond its capacity. **Cannot** delete or grow.
 
 use super::bits::{BITS_MAX, Bits};
@@ -20,6 +20,8 @@ const VERSION: u8 = 1;
 const LINE_BITS: u64 = LINE_WORDS as u64 * 64;
 
 /// A Bloom filter of cache lines.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/blocked.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Blocked {
     seed: u64,

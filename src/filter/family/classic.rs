@@ -17,6 +17,8 @@ const KIND: Kind = *b"CLAS";
 const VERSION: u8 = 1;
 
 /// A Bloom filter.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/classic.md`.
 #[doc(alias = "bloom")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Classic {

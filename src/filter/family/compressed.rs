@@ -49,6 +49,8 @@ pub enum Codec {
 }
 
 /// A Bloom filter with at most a third of its bits set.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/compressed.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compressed {
     filter: Classic,

@@ -36,6 +36,8 @@ pub fn fingerprint_bits_for(rate: f64) -> u32 {
 }
 
 /// A set of fingerprints.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/cuckoo.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cuckoo {
     seed: u64,

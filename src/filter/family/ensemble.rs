@@ -22,6 +22,8 @@ pub fn filters_for(target: f64, rate: f64) -> u32 {
 }
 
 /// Several Bloom filters that must agree.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/ensemble.md`.
 pub type Ensemble = Agreeing<Classic>;
 
 impl Member for Classic {

@@ -23,6 +23,8 @@ impl Choice for Neighbours {
 }
 
 /// A static map, or set, of three neighbouring cells per key.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/fuse.md`.
 #[doc(alias = "binary fuse")]
 pub type Fuse = ThreeCells<Neighbours>;
 

@@ -15,6 +15,8 @@ const KIND: Kind = *b"HIER";
 const VERSION: u8 = 1;
 
 /// Two filters, the small one asked first.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/hierarchical.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hierarchical {
     front: Classic,

@@ -10,6 +10,8 @@ use super::ensemble::members_for;
 use super::{Agreeing, Compressed, Design, Member, Refused};
 
 /// Several compressed filters that must agree.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/hybrid.md`.
 pub type Hybrid = Agreeing<Compressed>;
 
 impl Member for Compressed {

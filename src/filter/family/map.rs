@@ -23,6 +23,8 @@ const KIND: Kind = *b"RIBB";
 const VERSION: u8 = 1;
 
 /// A static map, or set, as a ribbon.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/bloomier.md`.
 #[doc(alias = "ribbon")]
 #[doc(alias = "bloomier")]
 #[derive(Debug)]

@@ -20,7 +20,8 @@
 //! | [`Cuckoo`] | (log2(1/p) + 3) / load | until full | yes | |
 //! | [`Quotient`] | (log2(1/p) + 3) / load | until full | yes | grows without the keys |
 //!
-//! `docs/filters.md` of the repository tells which is good for what, with what was measured.
+//! `docs/filters.md` of the repository tells which is good for what, with what was measured; each
+//! structure has a page in `docs/filters/`.
 //!
 //! Sizes follow formulas that are public functions beside each structure. The seed of a structure is
 //! chosen by the caller, at random where keys may come from an adversary.

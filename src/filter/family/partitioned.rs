@@ -28,6 +28,8 @@ pub fn partitioned_rate(part_bits: u64, probes: u32, keys: u64) -> f64 {
 }
 
 /// A Bloom filter with a sub-array for each probe.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/partitioned.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitioned {
     seed: u64,

@@ -19,7 +19,7 @@ use crate::filter::hash_key;
 
 /// Keys and cells are numbered in 32 bits while building.
 pub(super) const KEYS_MAX: usize = 1 << 31;
-/// Seeds that are tried. The first is nearly always enough, see `docs/filters.md`.
+/// Seeds that are tried. The first is nearly always enough, see `docs/filters/peeled.md`.
 pub(super) const ATTEMPTS_MAX: u32 = 100;
 
 /// Which three cells a key has.

@@ -21,6 +21,8 @@ impl Choice for Anywhere {
 }
 
 /// A static map, or set, of three random cells per key.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/peeled.md`.
 pub type Peeled = ThreeCells<Anywhere>;
 
 /// Cells for so many keys: `1.23 n`, and 32 more for small graphs, in three equal parts.

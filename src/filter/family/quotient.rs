@@ -46,6 +46,8 @@ pub fn quotient_rate(keys: u64, quotient_bits: u32, remainder_bits: u32) -> f64 
 }
 
 /// A set of fingerprints that can grow.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/quotient.md`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quotient {
     seed: u64,

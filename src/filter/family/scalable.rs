@@ -65,6 +65,8 @@ impl Growth {
 }
 
 /// A Bloom filter that grows.
+///
+/// Formulas, use, what was measured and what it costs: `docs/filters/scalable.md`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scalable {
     growth: Growth,

@@ -138,11 +138,8 @@ fn spectral_counts_are_seldom_too_high() {
         let passes = absent
             .filter(|key| filter.may_contain(stream.hash(*key)))
             .count();
-        check_share(
-            passes,
-            100_000,
-            filter.fill().powi(i32::from(filter.shape().1)),
-        );
+        check_share(passes, 100_000, filter.false_positive_rate());
+        check_share(passes, 100_000, filter.expected_rate(distinct));
     }
 }
 
@@ -199,7 +196,8 @@ fn layers_count_up_to_their_number() {
             .filter(|key| layers.may_contain(stream.hash(*key)))
             .count();
         check_share(passes, 100_000, layers.false_positive_rate(0).unwrap());
-        assert!(layers.false_positive_rate(8).is_none());
+        check_share(passes, 100_000, layers.expected_rate(0, sizes[0]).unwrap());
+        assert!(layers.false_positive_rate(8).is_none() && layers.expected_rate(8, 1).is_none());
     }
 }
 

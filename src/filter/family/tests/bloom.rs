@@ -1,8 +1,8 @@
 //! Filters of bits: designs, hash families, sets of two filters, ensembles.
 
 use super::super::{
-    Blocked, Classic, Design, Ensemble, Hashing, Hierarchical, Insert, Membership, Partitioned,
-    Refused, filters_for, partitioned_rate, rate_for,
+    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Hashing, Hierarchical, Hybrid, Insert,
+    Membership, Partitioned, Quotient, Refused, filters_for, partitioned_rate, rate_for,
 };
 use super::{absent, assert_none_denied, check_rate, fill, five_sigma, passes, present};
 
@@ -180,4 +180,68 @@ fn the_front_denies_most() {
     assert!((to_back - rate * 50_000.0).abs() <= five_sigma(rate, 50_000));
     assert!(two.front().bits() < two.back().bits());
     assert!(Hierarchical::new(1, 10, 0.01, 0.1).is_err());
+}
+
+/// Filters of bits take twice the keys that they were made for: only the rate suffers, as theory says.
+#[test]
+fn over_full_filters_follow_theory() {
+    fn check(mut filter: impl Insert) {
+        fill(&mut filter, 20_000);
+        let made_for = filter.expected_rate();
+        for i in 20_000..40_000 {
+            filter.insert(&present(i)).unwrap();
+        }
+        assert_none_denied(&filter, 40_000);
+        assert!(filter.expected_rate() > 3.0 * made_for);
+        check_rate(&filter, 100_000);
+    }
+    check(Blocked::new(32, 20_000, 10.5).unwrap());
+    check(Partitioned::new(33, 20_000, 0.01).unwrap());
+    check(Ensemble::new(34, 20_000, 0.1, 0.01).unwrap());
+    check(Compressed::new(35, 20_000, 0.01).unwrap());
+    check(Hybrid::new(36, 20_000, 0.1, 0.03).unwrap());
+    check(Hierarchical::new(37, 20_000, 0.2, 0.01).unwrap());
+}
+
+/// Rates near 0 and near 1.
+#[test]
+fn extreme_rates_work_for_all() {
+    fn check(mut filter: impl Insert, passing: bool) {
+        fill(&mut filter, 500);
+        assert_none_denied(&filter, 500);
+        let passed = passes(&filter, 100_000);
+        assert!(
+            if passing {
+                passed > 80_000
+            } else {
+                passed == 0
+            },
+            "{passed}"
+        );
+    }
+    check(Blocked::new(38, 500, 64.0).unwrap(), false);
+    check(Partitioned::new(38, 500, 1e-15).unwrap(), false);
+    check(Ensemble::new(38, 500, 1e-8, 1e-15).unwrap(), false);
+    check(Compressed::new(38, 500, 1e-15).unwrap(), false);
+    check(Hybrid::new(38, 500, 1e-6, 1e-15).unwrap(), false);
+    check(Hierarchical::new(38, 500, 1e-3, 1e-15).unwrap(), false);
+    check(Cuckoo::new(38, 500, 1e-14).unwrap(), false);
+    check(Quotient::new(38, 500, 1e-14).unwrap(), false);
+
+    check(Partitioned::new(38, 500, 0.99).unwrap(), true);
+    check(Ensemble::new(38, 500, 0.99, 0.99).unwrap(), true);
+    check(Compressed::new(38, 500, 0.99).unwrap(), true);
+    check(Hierarchical::new(38, 500, 0.999, 0.99).unwrap(), true);
+    // Each filter would pass all: no number of them reaches the target.
+    assert!(Hybrid::new(38, 500, 0.99, 0.9).is_err());
+    // Two bits for a fingerprint and one for a remainder are the least, so these stay below.
+    let (mut cuckoo, mut quotient) = (
+        Cuckoo::new(38, 500, 0.99).unwrap(),
+        Quotient::new(38, 500, 0.99).unwrap(),
+    );
+    fill(&mut cuckoo, 500);
+    fill(&mut quotient, 500);
+    assert_none_denied(&cuckoo, 500);
+    assert_none_denied(&quotient, 500);
+    check_rate(&quotient, 100_000);
 }

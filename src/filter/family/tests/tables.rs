@@ -1,9 +1,12 @@
-//! The numbers of `docs/filters.md`, as its tables:
+//! The numbers of `docs/filters.md` and of single pages in `docs/filters/`, as their tables:
 //! `cargo test --release --features lab --lib -- --ignored --nocapture tables`.
 //!
-//! Counts are the same on every run; times are the least of several runs.
+//! Counts are the same on every run; times are the least of several runs. The table that every page
+//! has is in `tables/pages.rs`.
 
 #![expect(clippy::print_stdout, reason = "what is measured is to be read")]
+
+mod pages;
 
 use std::hint::black_box;
 use std::time::Instant;

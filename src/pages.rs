@@ -1,0 +1,34 @@
+//! The examples in `docs/filters/` and `docs/sketches.md`, as tests of the documentation: each page is the
+//! documentation of a type that is there for nothing else.
+
+macro_rules! pages {
+    ($($page:ident = $path:literal,)*) => {$(
+        #[doc = include_str!(concat!("../docs/", $path, ".md"))]
+        struct $page;
+    )*};
+}
+
+pages! {
+    Sketches = "sketches",
+    Ams = "filters/ams",
+    Blocked = "filters/blocked",
+    Bloomier = "filters/bloomier",
+    Classic = "filters/classic",
+    Compressed = "filters/compressed",
+    CountMin = "filters/count-min",
+    CountSketch = "filters/count-sketch",
+    Counting = "filters/counting",
+    Cuckoo = "filters/cuckoo",
+    Ensemble = "filters/ensemble",
+    Fuse = "filters/fuse",
+    Hierarchical = "filters/hierarchical",
+    Hybrid = "filters/hybrid",
+    Hyperloglog = "filters/hyperloglog",
+    Layered = "filters/layered",
+    Partitioned = "filters/partitioned",
+    Peeled = "filters/peeled",
+    Quotient = "filters/quotient",
+    Scalable = "filters/scalable",
+    SpaceSaving = "filters/space-saving",
+    Spectral = "filters/spectral",
+}
