@@ -126,6 +126,7 @@ enum Family {
     Bloom(blocked::Blocked),
     Bloomier(bloomier::Bloomier),
     Scattered(family::ScatteredFilter),
+    Held(family::HeldFilter),
 }
 
 impl Filter {
@@ -136,19 +137,20 @@ impl Filter {
     /// [`Damaged`] if the header does not describe a filter with such a body. The segment is then to
     /// be read without its filter.
     pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self, Damaged> {
-        let scattered = |shape| {
-            let filter = family::ScatteredFilter::parse(shape, header, body_words)?;
-            Ok(Family::Scattered(filter))
-        };
-        let family = match kind {
-            FilterKind::Classic => scattered(Scattered::Classic)?,
-            FilterKind::Partitioned => scattered(Scattered::Partitioned)?,
-            FilterKind::Peeled => scattered(Scattered::Peeled)?,
-            FilterKind::Fuse => scattered(Scattered::Fuse)?,
-            FilterKind::Bloom => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
-            FilterKind::Bloomier => {
+        let family = match Scattered::ALL
+            .into_iter()
+            .find(|shape| shape.kind() == kind)
+        {
+            Some(shape) if shape.is_held() => {
+                Family::Held(family::HeldFilter::parse(shape, header, body_words)?)
+            }
+            Some(shape) => {
+                Family::Scattered(family::ScatteredFilter::parse(shape, header, body_words)?)
+            }
+            None if kind == FilterKind::Bloomier => {
                 Family::Bloomier(bloomier::Bloomier::parse(header, body_words)?)
             }
+            None => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
         };
         let form = Form::detect();
         Ok(Self { family, form })
@@ -162,6 +164,7 @@ impl Filter {
             Family::Bloom(bloom) => bloom.locate(hash),
             Family::Bloomier(bloomier) => bloomier.locate(hash),
             Family::Scattered(scattered) => scattered.locate(hash),
+            Family::Held(held) => Lookup::Answered(held.ask(hash)),
         }
     }
 
@@ -178,6 +181,8 @@ impl Filter {
             Family::Bloom(bloom) => bloom.answer(window, words, self.form),
             Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form),
             Family::Scattered(scattered) => scattered.answer(window, words),
+            // It has no windows.
+            Family::Held(_) => Answer::Maybe,
         }
     }
 
@@ -193,6 +198,7 @@ impl Filter {
                 Lookup::Answered(answer) => answer,
                 Lookup::Window(window) => scattered.answer(&window, body),
             },
+            Family::Held(held) => held.ask(hash),
         }
     }
 
@@ -203,8 +209,8 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.prefetch(hash, body),
             Family::Bloomier(bloomier) => bloomier.prefetch(hash, body),
-            // Its words lie all over the body.
-            Family::Scattered(_) => {}
+            // Their words lie all over the place.
+            Family::Scattered(_) | Family::Held(_) => {}
         }
     }
 
@@ -215,6 +221,7 @@ impl Filter {
             Family::Bloom(_) => FilterKind::Bloom,
             Family::Bloomier(_) => FilterKind::Bloomier,
             Family::Scattered(scattered) => scattered.kind(),
+            Family::Held(held) => held.kind(),
         }
     }
 
@@ -226,6 +233,7 @@ impl Filter {
             Family::Bloom(bloom) => bloom.designed_rate(),
             Family::Bloomier(bloomier) => bloomier.designed_rate(),
             Family::Scattered(scattered) => scattered.designed_rate(),
+            Family::Held(held) => held.designed_rate(),
         }
     }
 
@@ -237,6 +245,7 @@ impl Filter {
             Family::Bloom(bloom) => bloom.bits_mean(),
             Family::Bloomier(bloomier) => bloomier.bits_mean(),
             Family::Scattered(scattered) => scattered.bits_mean(),
+            Family::Held(held) => held.bits_mean(),
         }
     }
 
@@ -245,7 +254,7 @@ impl Filter {
     #[must_use]
     pub fn block_ordinal_complete(&self) -> bool {
         match &self.family {
-            Family::Bloom(_) | Family::Scattered(_) => false,
+            Family::Bloom(_) | Family::Scattered(_) | Family::Held(_) => false,
             Family::Bloomier(bloomier) => bloomier.block_ordinal_complete(),
         }
     }
@@ -256,6 +265,7 @@ impl Filter {
         let heap_bytes = match &self.family {
             Family::Bloom(_) | Family::Scattered(_) => 0,
             Family::Bloomier(bloomier) => bloomier.heap_bytes(),
+            Family::Held(held) => held.heap_bytes(),
         };
         size_of::<Self>() + heap_bytes
     }
@@ -267,6 +277,7 @@ impl Filter {
             Family::Bloom(bloom) => bloom.key_count(),
             Family::Bloomier(bloomier) => bloomier.key_count(),
             Family::Scattered(scattered) => scattered.key_count(),
+            Family::Held(held) => held.key_count(),
         }
     }
 }

@@ -22,6 +22,18 @@ pub enum FilterKind {
     Peeled = 5,
     /// [`Scattered::Fuse`].
     Fuse = 6,
+    /// [`Scattered::Ensemble`].
+    Ensemble = 7,
+    /// [`Scattered::Hierarchical`].
+    Hierarchical = 8,
+    /// [`Scattered::Compressed`].
+    Compressed = 9,
+    /// [`Scattered::Hybrid`].
+    Hybrid = 10,
+    /// [`Scattered::Cuckoo`].
+    Cuckoo = 11,
+    /// [`Scattered::Quotient`].
+    Quotient = 12,
 }
 
 impl FilterKind {
@@ -35,6 +47,12 @@ impl FilterKind {
             Self::Partitioned => "partitioned",
             Self::Peeled => "peeled",
             Self::Fuse => "fuse",
+            Self::Ensemble => "ensemble",
+            Self::Hierarchical => "hierarchical",
+            Self::Compressed => "compressed",
+            Self::Hybrid => "hybrid",
+            Self::Cuckoo => "cuckoo",
+            Self::Quotient => "quotient",
         }
     }
 
@@ -54,6 +72,12 @@ impl FilterKind {
             4 => Some(Self::Partitioned),
             5 => Some(Self::Peeled),
             6 => Some(Self::Fuse),
+            7 => Some(Self::Ensemble),
+            8 => Some(Self::Hierarchical),
+            9 => Some(Self::Compressed),
+            10 => Some(Self::Hybrid),
+            11 => Some(Self::Cuckoo),
+            12 => Some(Self::Quotient),
             _ => None,
         }
     }
@@ -74,7 +98,7 @@ pub enum FilterSpec {
         /// Which one.
         shape: Scattered,
         /// Bits per key, 1.0 to 64.0: of Bloom filters fractions are honoured, of the others as many
-        /// whole bits of a cell are taken as fit.
+        /// whole bits of a cell are taken as fit, or the least that there are.
         bits_per_key: f64,
     },
 }
@@ -82,7 +106,7 @@ pub enum FilterSpec {
 /// Filters that look up a key in several places, scattered over their body. They say "no" or "maybe".
 ///
 /// They are for comparison ([`family`](super::family) has them by themselves): a lookup needs the whole
-/// body, so they are slow where filters are not in memory.
+/// body, so the first four are slow where filters are not in memory; the others are in memory always.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scattered {
     /// A Bloom filter without blocks.
@@ -93,6 +117,18 @@ pub enum Scattered {
     Peeled,
     /// Three neighbouring cells for each key: binary fuse.
     Fuse,
+    /// Two Bloom filters that must agree.
+    Ensemble,
+    /// A Bloom filter in front of another.
+    Hierarchical,
+    /// A Bloom filter with so few bits set that its bytes can be compressed; in memory it is not.
+    Compressed,
+    /// Two compressed filters that must agree.
+    Hybrid,
+    /// Fingerprints in buckets of four.
+    Cuckoo,
+    /// A sorted list of fingerprints.
+    Quotient,
 }
 
 impl Scattered {
@@ -104,8 +140,36 @@ impl Scattered {
             Self::Partitioned => FilterKind::Partitioned,
             Self::Peeled => FilterKind::Peeled,
             Self::Fuse => FilterKind::Fuse,
+            Self::Ensemble => FilterKind::Ensemble,
+            Self::Hierarchical => FilterKind::Hierarchical,
+            Self::Compressed => FilterKind::Compressed,
+            Self::Hybrid => FilterKind::Hybrid,
+            Self::Cuckoo => FilterKind::Cuckoo,
+            Self::Quotient => FilterKind::Quotient,
         }
     }
+
+    /// Whether it is in memory as a whole, whatever is read by pages.
+    pub(crate) fn is_held(self) -> bool {
+        !matches!(
+            self,
+            Self::Classic | Self::Partitioned | Self::Peeled | Self::Fuse
+        )
+    }
+
+    /// All of them.
+    pub const ALL: [Scattered; 10] = [
+        Self::Classic,
+        Self::Partitioned,
+        Self::Peeled,
+        Self::Fuse,
+        Self::Ensemble,
+        Self::Hierarchical,
+        Self::Compressed,
+        Self::Hybrid,
+        Self::Cuckoo,
+        Self::Quotient,
+    ];
 
     /// Bits that each key has without overhead, in a filter of so many keys that takes `bits_per_key`
     /// in all.
@@ -173,7 +237,7 @@ mod tests {
     fn kinds_survive_the_disk() {
         for number in 0..=u8::MAX {
             let kind = FilterKind::from_u8(number);
-            assert_eq!(kind.is_some(), (1..=6).contains(&number));
+            assert_eq!(kind.is_some(), (1..=12).contains(&number));
             assert!(kind.is_none_or(|kind| kind.to_u8() == number));
         }
     }

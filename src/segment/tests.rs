@@ -56,6 +56,8 @@ fn specs() -> Vec<Option<FilterSpec>> {
         bloomier(64.0),
         scattered(Scattered::Partitioned),
         scattered(Scattered::Fuse),
+        scattered(Scattered::Compressed),
+        scattered(Scattered::Quotient),
     ]
 }
 

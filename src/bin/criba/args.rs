@@ -181,8 +181,8 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Filter of the new segments: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
-    /// rejecting:BITS, budget:BITS; to compare with, classic:BITS, partitioned:BITS, peeled:BITS,
-    /// fuse:BITS.
+    /// rejecting:BITS, budget:BITS; to compare with, :BITS behind classic, partitioned, peeled, fuse,
+    /// ensemble, hierarchical, compressed, hybrid, cuckoo or quotient.
     #[arg(long, default_value = "bloomier:slot", value_parser = choice::filter)]
     pub(crate) filter: FilterPolicy,
     /// Compression of the new segments: none or zstd:LEVEL.

@@ -8,13 +8,14 @@ use criba::{
 };
 
 /// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`, `rejecting:10`,
-/// `budget:10`, and `classic:10`, `partitioned:10`, `peeled:10`, `fuse:10`.
+/// `budget:10`, and, to compare with, those of [`Scattered`] by name: `classic:10`.
 pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
     let unknown = || {
         format!(
             "{text} is no filter; choose none, bloom:BITS, bloomier:block, bloomier:slot, \
-             bloomier:BITS, rejecting:BITS, budget:BITS, classic:BITS, partitioned:BITS, \
-             peeled:BITS or fuse:BITS"
+             bloomier:BITS, rejecting:BITS, budget:BITS, or, to compare with, classic, \
+             partitioned, peeled, fuse, ensemble, hierarchical, compressed, hybrid, cuckoo or \
+             quotient and :BITS"
         )
     };
     let bits = |text: &str| text.parse::<f64>().ok().filter(|bits| bits.is_finite());
@@ -40,7 +41,7 @@ pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
         }
         Some((word, number)) => {
             let named = |shape: &Scattered| shape.kind().name() == word;
-            let shape = SCATTERED.into_iter().find(named).ok_or_else(unknown)?;
+            let shape = Scattered::ALL.into_iter().find(named).ok_or_else(unknown)?;
             let bits_per_key = bits(number).ok_or_else(unknown)?;
             Ok(FilterPolicy::Scattered {
                 shape,
@@ -50,13 +51,6 @@ pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
         None => Err(unknown()),
     }
 }
-
-const SCATTERED: [Scattered; 4] = [
-    Scattered::Classic,
-    Scattered::Partitioned,
-    Scattered::Peeled,
-    Scattered::Fuse,
-];
 
 /// The word that [`filter`] reads.
 pub(crate) fn filter_name(policy: FilterPolicy) -> String {

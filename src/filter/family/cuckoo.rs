@@ -47,6 +47,12 @@ pub struct Cuckoo {
     cells: Cells,
 }
 
+/// As many buckets as keys need at the load limit, a power of two.
+fn bucket_bits_for(keys: u64) -> u32 {
+    let buckets = keys.max(1) as f64 / LOAD / BUCKET_CELLS as f64;
+    buckets.log2().ceil().max(0.0) as u32
+}
+
 impl Cuckoo {
     /// An empty filter for so many keys (0 is taken as 1) at this rate.
     ///
@@ -55,9 +61,16 @@ impl Cuckoo {
     /// If the rate is not from 2^-53 to below 1, or more than 2^36 bits would be needed.
     pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self, Refused> {
         check_rate(rate)?;
-        let buckets = keys.max(1) as f64 / LOAD / BUCKET_CELLS as f64;
-        let bucket_bits = buckets.log2().ceil().max(0.0) as u32;
-        Self::with_shape(seed, bucket_bits, fingerprint_bits_for(rate))
+        Self::with_shape(seed, bucket_bits_for(keys), fingerprint_bits_for(rate))
+    }
+
+    /// The same for so many bits in all, if fingerprints of 2 bits have room in them.
+    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self, Refused> {
+        let bucket_bits = bucket_bits_for(keys);
+        let cells = BUCKET_CELLS.checked_shl(bucket_bits).unwrap_or(u64::MAX);
+        // At most 56.
+        let print_bits = (bits / cells).clamp(2, u64::from(FINGERPRINT_BITS_MAX)) as u32;
+        Self::with_shape(seed, bucket_bits, print_bits)
     }
 
     /// An empty filter of `2^bucket_bits` buckets of four fingerprints of so many bits, 2 to 56.

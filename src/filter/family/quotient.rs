@@ -65,6 +65,11 @@ struct Stretch {
     entries: Vec<(u64, u64)>,
 }
 
+/// Slots for the load limit, and one that stays empty: a power of two of them.
+fn quotient_bits_for(keys: u64) -> u32 {
+    (keys.max(1) as f64 / LOAD_MAX + 1.0).log2().ceil() as u32
+}
+
 impl Quotient {
     /// An empty filter for so many keys (0 is taken as 1) at this rate.
     ///
@@ -74,12 +79,20 @@ impl Quotient {
     /// more than 2^36 bits would be needed.
     pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self, Refused> {
         check_rate(rate)?;
-        let keys = keys.max(1) as f64;
-        // Slots for the load, and one that stays empty.
-        let quotient_bits = (keys / LOAD_MAX + 1.0).log2().ceil() as u32;
-        let fingerprint_bits = (keys / rate).log2().ceil() as u32;
+        let quotient_bits = quotient_bits_for(keys);
+        let fingerprint_bits = (keys.max(1) as f64 / rate).log2().ceil() as u32;
         let remainder_bits = fingerprint_bits.saturating_sub(quotient_bits).max(1);
         Self::with_shape(seed, quotient_bits, remainder_bits)
+    }
+
+    /// The same for so many bits in all, if remainders of one bit have room in them.
+    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self, Refused> {
+        let quotient_bits = quotient_bits_for(keys);
+        let slot_bits = bits.checked_shr(quotient_bits).unwrap_or(0);
+        let most = u64::from(FLAG_BITS) + 61.min(64 - u64::from(quotient_bits));
+        // At most 64.
+        let slot_bits = slot_bits.clamp(u64::from(FLAG_BITS) + 1, most) as u32;
+        Self::with_shape(seed, quotient_bits, slot_bits - FLAG_BITS)
     }
 
     /// An empty filter of `2^quotient_bits` slots, with so many bits of a remainder in each.

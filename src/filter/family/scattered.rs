@@ -13,6 +13,7 @@ use super::bits::{Bits, Cells, bit, cell};
 use super::design::{probes_for, rate_for};
 use super::fuse::segments;
 use super::hashing::stepped_positions;
+use super::held;
 use super::partitioned::partitioned_rate;
 use super::peel::{ATTEMPTS_MAX, Graph, KEYS_MAX, solve};
 use super::peeled::thirds;
@@ -31,9 +32,9 @@ const HEADER_BYTES: usize = 32;
 /// Bits of the whole body per key and cells of it per key, for what is built of cells.
 fn graph_for(shape: Scattered, keys: u64) -> Option<Graph> {
     match shape {
-        Scattered::Classic | Scattered::Partitioned => None,
         Scattered::Peeled => Some(thirds(keys)),
         Scattered::Fuse => Some(segments(keys)),
+        _ => None,
     }
 }
 
@@ -42,6 +43,7 @@ fn graph_for(shape: Scattered, keys: u64) -> Option<Graph> {
 pub(in crate::filter) fn value_bits(shape: Scattered, keys: u64, bits_per_key: f64) -> f64 {
     let bits = clamp_bits(bits_per_key);
     match graph_for(shape, keys) {
+        None if shape.is_held() => held::value_bits(shape, keys, bits),
         None => bits,
         Some(graph) => {
             let share = keys as f64 / graph.cells() as f64;
@@ -51,8 +53,13 @@ pub(in crate::filter) fn value_bits(shape: Scattered, keys: u64, bits_per_key: f
 }
 
 /// Builds filter bytes; see [`crate::filter::build`]. Where peeling fails with all salts that are tried,
-/// which distinct hashes make practically impossible, the filter is a classic one.
+/// which distinct hashes make practically impossible, or a filter of fingerprints does not take all keys,
+/// it is a classic one.
 pub(in crate::filter) fn build(input: &Build<'_>, shape: Scattered, bits_per_key: f64) -> Built {
+    let held = Some(shape).filter(|shape| shape.is_held());
+    if let Some(built) = held.and_then(|shape| held::build(input, shape, bits_per_key)) {
+        return built;
+    }
     let keys = input.hashes.len() as u64;
     let cell_bits = value_bits(shape, keys, bits_per_key) as u8;
     let peeled = graph_for(shape, keys)
@@ -198,9 +205,9 @@ impl ScatteredFilter {
         };
         fields.end()?;
         let (width_max, segment_bits_max) = match shape {
-            Scattered::Classic | Scattered::Partitioned => (128, 0),
             Scattered::Peeled => (64, 0),
             Scattered::Fuse => (64, super::peel::SEGMENT_BITS_MAX),
+            _ => (128, 0),
         };
         require(
             (1..=width_max).contains(&width) && segment_bits <= segment_bits_max,
@@ -225,7 +232,6 @@ impl ScatteredFilter {
         }
         let width = u64::from(self.width);
         match self.shape {
-            Scattered::Classic => Some(self.size),
             Scattered::Partitioned => self.size.checked_mul(width),
             Scattered::Peeled => self.size.checked_mul(3)?.checked_mul(width),
             Scattered::Fuse => {
@@ -235,6 +241,7 @@ impl ScatteredFilter {
                     .checked_mul(1 << self.segment_bits);
                 cells?.checked_mul(width)
             }
+            _ => Some(self.size),
         }
     }
 
@@ -285,9 +292,6 @@ impl ScatteredFilter {
         }
         let mixed = window.row;
         let passes = match self.shape {
-            Scattered::Classic | Scattered::Partitioned => {
-                self.positions(mixed).all(|at| bit(words, at))
-            }
             Scattered::Peeled | Scattered::Fuse => {
                 let width = u32::from(self.width);
                 let [a, b, c] = self.graph().of(mixed).map(|at| cell(words, width, at));
@@ -297,6 +301,7 @@ impl ScatteredFilter {
                 };
                 layout.value(a ^ b ^ c, mixed).is_some()
             }
+            _ => self.positions(mixed).all(|at| bit(words, at)),
         };
         if passes { Answer::Maybe } else { Answer::No }
     }
@@ -304,21 +309,19 @@ impl ScatteredFilter {
     pub(in crate::filter) fn designed_rate(&self) -> f64 {
         match self.shape {
             _ if self.key_count == 0 => 0.0,
-            Scattered::Classic => rate_for(self.size, u32::from(self.width), self.key_count),
             Scattered::Partitioned => {
                 partitioned_rate(self.size, u32::from(self.width), self.key_count)
             }
             Scattered::Peeled | Scattered::Fuse => (-f64::from(self.width)).exp2(),
+            _ => rate_for(self.size, u32::from(self.width), self.key_count),
         }
     }
 
     /// Bits of the body per key, or of a cell.
     pub(in crate::filter) fn bits_mean(&self) -> f64 {
         match self.shape {
-            Scattered::Classic | Scattered::Partitioned => {
-                self.body_bits().unwrap_or(0) as f64 / self.key_count.max(1) as f64
-            }
             Scattered::Peeled | Scattered::Fuse => f64::from(self.width),
+            _ => self.body_bits().unwrap_or(0) as f64 / self.key_count.max(1) as f64,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod bloom;
 mod exact;
+mod held;
 mod layered;
 mod scattered;
 mod tables;

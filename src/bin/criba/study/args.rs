@@ -57,7 +57,8 @@ pub(crate) struct StudyArgs {
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) lookups: u64,
     /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
-    /// rejecting:BITS, budget:BITS, classic:BITS, partitioned:BITS, peeled:BITS, fuse:BITS, and
+    /// rejecting:BITS, budget:BITS, :BITS behind classic, partitioned, peeled, fuse, ensemble,
+    /// hierarchical, compressed, hybrid, cuckoo or quotient, and
     /// bloom, bloomier-uniform and budget with as many bits as --bits says: the default with --tree.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::study_filter,
           default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot",
