@@ -14,7 +14,7 @@ use super::{AppendFile, SyncFile};
 
 #[derive(Debug)]
 pub(super) struct Appended {
-    file: Arc<Synced>,
+    file: Arc<File>,
     /// Bytes appended; the file may be longer.
     len: u64,
     /// The file is made longer ahead of what is appended.
@@ -29,7 +29,7 @@ impl Appended {
     /// A new, empty file that is open for reading and writing.
     pub(super) fn new(file: File) -> Appended {
         Appended {
-            file: Arc::new(Synced(Arc::new(file))),
+            file: Arc::new(file),
             len: 0,
             windows: None,
             was_reserved: false,
@@ -48,7 +48,7 @@ impl AppendFile for Appended {
             // Where the system cannot do it, or the disk is nearly full, appends are written.
             Some(Err(_)) | None => {
                 self.windows = None;
-                self.file.0.write_all_at(bytes, self.len)?;
+                self.file.write_all_at(bytes, self.len)?;
             }
         }
         self.len += bytes.len() as u64;
@@ -56,16 +56,16 @@ impl AppendFile for Appended {
     }
 
     fn reserve(&mut self) {
-        self.windows = Windows::open(&self.file.0, self.len).ok();
+        self.windows = Windows::open(&self.file, self.len).ok();
         self.was_reserved = self.windows.is_some();
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync()
+        sync(&self.file)
     }
 
     fn syncer(&self) -> Arc<dyn SyncFile> {
-        Arc::<Synced>::clone(&self.file)
+        Arc::new(Synced(Arc::clone(&self.file)))
     }
 }
 
@@ -75,17 +75,21 @@ impl Drop for Appended {
         self.windows = None;
         if self.was_reserved {
             // Zeros at its end do the file no harm: they are not worth an error.
-            self.file.0.set_len(self.len).ok();
+            self.file.set_len(self.len).ok();
         }
     }
 }
 
 impl SyncFile for Synced {
     fn sync(&self) -> io::Result<()> {
-        // fdatasync leaves out times only: the length is needed to read the data back, and is
-        // written with it. Pages that were written to through a map are synced like others.
-        self.0.sync_data()
+        sync(&self.0)
     }
+}
+
+fn sync(file: &File) -> io::Result<()> {
+    // fdatasync leaves out times only: the length is needed to read the data back, and is
+    // written with it. Pages that were written to through a map are synced like others.
+    file.sync_data()
 }
 
 #[cfg(test)]

@@ -26,11 +26,15 @@ fn journals(rig: &Rig) -> Vec<String> {
     names
 }
 
+fn put(db: &Db, n: &mut u64) {
+    *n += 1;
+    db.put(n.to_le_bytes(), [7; 100]).unwrap();
+}
+
 /// Puts until the memtable is so full.
 fn fill(db: &Db, n: &mut u64, bytes: u64) {
     while db.stats().memtable.active_bytes < bytes {
-        *n += 1;
-        db.put(n.to_le_bytes(), [7; 100]).unwrap();
+        put(db, n);
     }
 }
 
@@ -84,8 +88,7 @@ fn who_fills_a_memtable_makes_no_file_and_waits_for_no_disk() {
         let made = || calls.made_ahead.load(Ordering::Relaxed);
         wait_until("a journal is made ready", || made() == round);
         fill(&db, &mut n, MEMTABLE);
-        n += 1;
-        db.put(n.to_le_bytes(), [7; 100]).unwrap();
+        put(&db, &mut n);
         assert!(db.stats().memtable.active_bytes < MEMTABLE / 2);
     }
     assert_eq!(calls.own.load(Ordering::Relaxed), 0);
@@ -132,8 +135,7 @@ fn without_a_journal_made_ahead_writes_go_on() {
         Ok(())
     });
     for _ in 0..2000 {
-        n += 1;
-        db.put(n.to_le_bytes(), [7; 100]).unwrap();
+        put(&db, &mut n);
     }
     let memtable = db.stats().memtable;
     assert!(memtable.flushes + memtable.sealed_count > 0);

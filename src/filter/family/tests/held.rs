@@ -1,9 +1,7 @@
 //! Filters of the family that are held as they are, as filters of segments.
 
-use super::super::super::{
-    Answer, Build, Built, Filter, FilterKind, FilterSpec, KeyHash, Place, Scattered, build,
-    hash_key,
-};
+use super::super::super::{Answer, Built, Filter, FilterKind, KeyHash, Scattered, hash_key};
+use super::scattered::{build_scattered, parse};
 use super::{absent, five_sigma, present};
 
 fn shapes() -> impl Iterator<Item = Scattered> {
@@ -15,22 +13,7 @@ fn hashes(count: u64) -> Vec<KeyHash> {
 }
 
 fn built(shape: Scattered, bits_per_key: f64, hashes: &[KeyHash]) -> Built {
-    let places = vec![Place { block: 0, slot: 0 }; hashes.len()];
-    build(&Build {
-        spec: FilterSpec::Scattered {
-            shape,
-            bits_per_key,
-        },
-        salt: 82,
-        hashes,
-        places: &places,
-        block_count: 1,
-        max_slot: 0,
-    })
-}
-
-fn parse(built: &Built) -> Filter {
-    Filter::parse(built.kind, &built.header, built.body.len() as u64).unwrap()
+    build_scattered(shape, bits_per_key, 82, hashes)
 }
 
 #[test]

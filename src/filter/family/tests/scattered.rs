@@ -18,13 +18,23 @@ fn hashes(count: u64) -> Vec<KeyHash> {
 }
 
 fn built(shape: Scattered, bits_per_key: f64, hashes: &[KeyHash]) -> Built {
+    build_scattered(shape, bits_per_key, 72, hashes)
+}
+
+/// A filter of a segment whose places do not matter.
+pub(super) fn build_scattered(
+    shape: Scattered,
+    bits_per_key: f64,
+    salt: u64,
+    hashes: &[KeyHash],
+) -> Built {
     let places = vec![Place { block: 0, slot: 0 }; hashes.len()];
     build(&Build {
         spec: FilterSpec::Scattered {
             shape,
             bits_per_key,
         },
-        salt: 72,
+        salt,
         hashes,
         places: &places,
         block_count: 1,
@@ -42,7 +52,7 @@ fn ask(filter: &Filter, body: &[u64], hash: KeyHash) -> Answer {
     }
 }
 
-fn parse(built: &Built) -> Filter {
+pub(super) fn parse(built: &Built) -> Filter {
     Filter::parse(built.kind, &built.header, built.body.len() as u64).unwrap()
 }
 
