@@ -47,7 +47,12 @@ const USUAL_ITEM_BYTES: u64 = 4096;
 
 impl<V: Weigh + Clone> Cache<V> {
     pub(crate) fn new(capacity_bytes: u64) -> Cache<V> {
-        let items = usize::try_from(capacity_bytes / USUAL_ITEM_BYTES).unwrap_or(usize::MAX);
+        Cache::of_items(capacity_bytes, USUAL_ITEM_BYTES)
+    }
+
+    /// With items that usually take so many bytes.
+    pub(crate) fn of_items(capacity_bytes: u64, item_bytes: u64) -> Cache<V> {
+        let items = usize::try_from(capacity_bytes / item_bytes.max(1)).unwrap_or(usize::MAX);
         let inner = (capacity_bytes > 0)
             .then(|| QuickCache::with_weighter(items.clamp(16, 1 << 24), capacity_bytes, ByWeight));
         Cache {
@@ -66,6 +71,15 @@ impl<V: Weigh + Clone> Cache<V> {
     pub(crate) fn insert(&self, key: CacheKey, value: V) {
         if let Some(cache) = &self.inner {
             cache.insert(key, value);
+        }
+    }
+
+    /// Another budget; what has no room any more is let go. One that was made without any stays so.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        if let Some(cache) = &self.inner
+            && cache.capacity() != capacity_bytes
+        {
+            cache.set_capacity(capacity_bytes);
         }
     }
 

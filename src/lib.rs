@@ -46,6 +46,7 @@ mod cursor;
 mod memtable;
 
 mod cache;
+mod lately;
 
 mod segment;
 

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
-use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::format::batch;
 use crate::journal::{self, Expect, Point, Recovered};
@@ -251,10 +250,7 @@ impl Opener {
             FilterResidency::Pinned => 0,
             FilterResidency::Cached { bytes } => bytes,
         };
-        let caches = Caches {
-            blocks: Cache::new(self.options.cache_bytes),
-            pages: Cache::new(pages),
-        };
+        let caches = Caches::new(self.options.cache_bytes, pages);
         let counters = Counters::after(manifest.state().work);
         Shared {
             options: self.options.clone(),
@@ -284,10 +280,7 @@ impl Opener {
             compact_ns_per_kib: AtomicU64::new(0),
             owed_ns: AtomicU64::new(0),
             debt_bytes: AtomicU64::new(0),
-            no_caches: Arc::new(Caches {
-                blocks: Cache::new(0),
-                pages: Cache::new(0),
-            }),
+            no_caches: Arc::new(Caches::none()),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
             counters,

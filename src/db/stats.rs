@@ -28,6 +28,8 @@ pub struct Stats {
     pub lookups: LookupStats,
     /// The cache of data blocks.
     pub block_cache: CacheStats,
+    /// The cache of entries, which has a part of the same budget once that is used up.
+    pub entry_cache: CacheStats,
     /// The cache of filter pages; all zero when filters are pinned.
     pub filter_cache: CacheStats,
     /// Merges of segments.
@@ -117,7 +119,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Lookups that found their block.
+    /// Lookups that found what they were for.
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
@@ -319,6 +321,7 @@ impl Stats {
     fn write_work(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, cache) in [
             ("blocks", &self.block_cache),
+            ("entries", &self.entry_cache),
             ("filters", &self.filter_cache),
         ] {
             writeln!(

@@ -6,9 +6,9 @@ use crate::format::block::Found;
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
 
-use super::Caches;
 use super::filter::{FilterState, SegmentFilter};
 use super::reader::{Body, Segment};
+use super::{Block, Caches};
 
 /// What one lookup asked and cost in one segment.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,13 @@ pub(crate) struct Probe {
 pub(crate) struct Hit {
     pub(crate) kind: Kind,
     pub(crate) value: Slice,
+}
+
+/// The key of a lookup.
+struct Wanted<'a> {
+    hash: KeyHash,
+    key: &'a [u8],
+    sequence: Sequence,
 }
 
 /// What is left to do after the filter.
@@ -69,32 +76,78 @@ impl Segment {
         probe: &mut Probe,
     ) -> Result<Option<Hit>> {
         let body = self.body()?;
-        let FilterState::Ready(filter) = &body.filter else {
-            probe.filter_damaged = matches!(body.filter, FilterState::Damaged(_));
-            let block = body.fences.first_block_of(key);
-            let hit = self.search(key, sequence, (block, None), (caches, probe))?;
-            body.counters.count(hit.is_some(), probe);
-            return Ok(hit);
+        let wanted = Wanted {
+            hash,
+            key,
+            sequence,
         };
-        let hit = match self.ask(body, filter, (hash, key), (caches, probe)) {
-            Next::Absent => None,
-            Next::Search => {
-                let block = body.fences.first_block_of(key);
-                self.search(key, sequence, (block, None), (caches, probe))?
-            }
-            Next::Block(block, group) => {
-                match self.search(key, sequence, (block, group), (caches, probe))? {
-                    // The place may be that of another key with the same hash.
-                    None if filter.equal_hashes => {
-                        let block = body.fences.first_block_of(key);
-                        self.search(key, sequence, (block, None), (caches, probe))?
-                    }
-                    hit => hit,
-                }
-            }
+        let hit = match Self::answer(body, hash, caches, probe) {
+            Answer::No => None,
+            answer => self.find(body, answer, &wanted, (caches, probe))?,
         };
         body.counters.count(hit.is_some(), probe);
         Ok(hit)
+    }
+
+    /// What the filter says. Without one, each key may be there.
+    fn answer(body: &Body, hash: KeyHash, caches: &Caches, probe: &mut Probe) -> Answer {
+        match &body.filter {
+            FilterState::Ready(filter) => {
+                let answer = filter.ask(hash, &caches.pages, probe);
+                probe.answer = Some(answer);
+                answer
+            }
+            FilterState::Damaged(_) => {
+                probe.filter_damaged = true;
+                Answer::Maybe
+            }
+            FilterState::None => Answer::Maybe,
+        }
+    }
+
+    /// The newest entry of the key, if it is kept by itself and not too new.
+    fn kept_entry(&self, wanted: &Wanted<'_>, caches: &Caches, probe: &mut Probe) -> Option<Hit> {
+        if !self.is_all_visible(wanted.sequence) {
+            return None;
+        }
+        let key = (wanted.hash, wanted.key);
+        let kept = caches.data.entry(self.meta.id, key)?;
+        // It stands for its block.
+        probe.data_blocks += 1;
+        probe.from_cache += 1;
+        Some(kept)
+    }
+
+    /// Whether the newest entry of each key is at most `sequence`.
+    fn is_all_visible(&self, sequence: Sequence) -> bool {
+        self.meta.sequence_max <= sequence
+    }
+
+    /// Looks where the filter's answer leads.
+    fn find(
+        &self,
+        body: &Body,
+        answer: Answer,
+        wanted: &Wanted<'_>,
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Result<Option<Hit>> {
+        let by_fences = || (body.fences.first_block_of(wanted.key), None);
+        let FilterState::Ready(filter) = &body.filter else {
+            return self.search(body, wanted, by_fences(), (caches, probe));
+        };
+        match Self::next(body, filter, (answer, wanted.key), probe) {
+            Next::Absent => Ok(None),
+            Next::Search => self.search(body, wanted, by_fences(), (caches, probe)),
+            Next::Block(block, group) => {
+                match self.search(body, wanted, (block, group), (caches, probe))? {
+                    // The place may be that of another key with the same hash.
+                    None if filter.equal_hashes => {
+                        self.search(body, wanted, by_fences(), (caches, probe))
+                    }
+                    hit => Ok(hit),
+                }
+            }
+        }
     }
 
     /// Asks the filter and holds its answer against the fences.
@@ -107,6 +160,16 @@ impl Segment {
     ) -> Next {
         let answer = filter.ask(hash, &caches.pages, probe);
         probe.answer = Some(answer);
+        Self::next(body, filter, (answer, key), probe)
+    }
+
+    /// Holds the filter's answer against the fences.
+    fn next(
+        body: &Body,
+        filter: &SegmentFilter,
+        (answer, key): (Answer, &[u8]),
+        probe: &mut Probe,
+    ) -> Next {
         let location = match answer {
             Answer::No => return Next::Absent,
             Answer::Maybe => return Next::Search,
@@ -144,15 +207,18 @@ impl Segment {
     /// Searches a block, and the next ones as long as versions of the key go on.
     fn search(
         &self,
-        key: &[u8],
-        sequence: Sequence,
+        body: &Body,
+        wanted: &Wanted<'_>,
         (mut block, mut group): (u32, Option<u32>),
         (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Option<Hit>> {
-        let body = self.body()?;
+        let (key, sequence) = (wanted.key, wanted.sequence);
         probe.block.get_or_insert(block);
+        if let Some(kept) = self.kept_entry(wanted, caches, probe) {
+            return Ok(Some(kept));
+        }
         while block < body.fences.block_count() {
-            let content = self.block(body, block, caches, probe)?;
+            let (content, is_enough) = self.block_for_entry(body, block, caches, probe)?;
             let found = content.shape.search(&content.payload, key, sequence, group);
             match found.map_err(|malformed| self.malformed_block(body, block, &malformed))? {
                 Found::Absent => return Ok(None),
@@ -161,10 +227,13 @@ impl Segment {
                     value: (start, end),
                     ..
                 } => {
-                    return Ok(Some(Hit {
-                        kind,
-                        value: content.payload.into_part(start..end),
-                    }));
+                    let value = content.payload.into_part(start..end);
+                    let hit = Hit { kind, value };
+                    if !is_enough && self.is_all_visible(sequence) {
+                        let key = (wanted.hash, key);
+                        caches.data.entries.offer(self.meta.id, key, &hit);
+                    }
+                    return Ok(Some(hit));
                 }
                 Found::Beyond => {
                     block += 1;
@@ -173,5 +242,27 @@ impl Segment {
             }
         }
         Ok(None)
+    }
+
+    /// A data block of which one entry is wanted, and whether it is enough that the block itself stays in
+    /// memory.
+    fn block_for_entry(
+        &self,
+        body: &Body,
+        ordinal: u32,
+        caches: &Caches,
+        probe: &mut Probe,
+    ) -> Result<(Block, bool)> {
+        if let Some(block) = self.block_in_memory(body, ordinal, caches, probe) {
+            let is_enough = block.payload.is_mapped() || !caches.data.wants_entry_of_kept();
+            return Ok((block, is_enough));
+        }
+        let (offset, len) = body.fences.extent(ordinal);
+        let block = self.block_from_file(body, ordinal, probe)?;
+        let is_kept = block.payload.is_mapped() || caches.data.wants((self.meta.id, offset), len);
+        if is_kept {
+            self.keep_block(body, ordinal, &block, caches);
+        }
+        Ok((block, is_kept))
     }
 }

@@ -6,11 +6,13 @@
 
 mod ahead;
 mod block;
+mod entries;
 mod fences;
 mod files;
 mod filter;
 mod get;
 mod inspect;
+mod kept;
 mod keys;
 mod map;
 mod reader;
@@ -39,6 +41,8 @@ pub(crate) use writer::{Finished, Writer, WriterOptions};
 
 use crate::cache::Cache;
 
+use kept::DataCache;
+
 /// The name of a segment's file.
 pub(crate) fn file_name(id: u64) -> String {
     format!("{id:06}.seg")
@@ -59,6 +63,21 @@ pub(crate) fn filter_salt(hash_seed: u64, file: u64) -> u64 {
 /// What all segments of a store share while they are read.
 #[derive(Debug)]
 pub(crate) struct Caches {
-    pub(crate) blocks: Cache<Block>,
+    pub(crate) data: DataCache,
     pub(crate) pages: Cache<FilterPage>,
+}
+
+impl Caches {
+    /// With budgets of so many bytes; a cache of none holds nothing.
+    pub(crate) fn new(data_bytes: u64, page_bytes: u64) -> Caches {
+        Caches {
+            data: DataCache::new(data_bytes),
+            pages: Cache::new(page_bytes),
+        }
+    }
+
+    /// Nothing is kept.
+    pub(crate) fn none() -> Caches {
+        Caches::new(0, 0)
+    }
 }

@@ -239,7 +239,7 @@ impl Segment {
         self.corrupt(body.fences.extent(block).0, what.to_string())
     }
 
-    /// A data block, from the cache or the map of the file, or by one read.
+    /// A data block, from the cache or the map of the file, or by one read after which it is kept.
     pub(super) fn block(
         &self,
         body: &Body,
@@ -247,28 +247,58 @@ impl Segment {
         caches: &Caches,
         probe: &mut Probe,
     ) -> Result<Block> {
+        match self.block_in_memory(body, ordinal, caches, probe) {
+            Some(block) => Ok(block),
+            None => {
+                let block = self.block_from_file(body, ordinal, probe)?;
+                self.keep_block(body, ordinal, &block, caches);
+                Ok(block)
+            }
+        }
+    }
+
+    /// A data block, if it is in the map of the file or in the cache.
+    pub(super) fn block_in_memory(
+        &self,
+        body: &Body,
+        ordinal: u32,
+        caches: &Caches,
+        probe: &mut Probe,
+    ) -> Option<Block> {
         let (offset, len) = body.fences.extent(ordinal);
         probe.data_blocks += 1;
         let mapped = body.mapped.as_ref();
-        if let Some(block) = mapped.and_then(|mapped| mapped.get(ordinal, (offset, len))) {
-            probe.from_cache += 1;
-            return Ok(block);
-        }
-        let key = (self.meta.id, offset);
-        if let Some(block) = caches.blocks.get(key) {
-            probe.from_cache += 1;
-            return Ok(block);
-        }
+        let block = mapped
+            .and_then(|mapped| mapped.get(ordinal, (offset, len)))
+            .or_else(|| caches.data.blocks.get((self.meta.id, offset)))?;
+        probe.from_cache += 1;
+        Some(block)
+    }
+
+    /// A data block by one read, verified.
+    pub(super) fn block_from_file(
+        &self,
+        body: &Body,
+        ordinal: u32,
+        probe: &mut Probe,
+    ) -> Result<Block> {
+        let (offset, len) = body.fences.extent(ordinal);
         let stored = self.read_data(body, offset, len)?;
         probe.read_bytes += len;
         probe.block_reads += 1;
         probe.block_bytes += len;
-        let block = self.open_block(body, offset, &stored)?;
-        match mapped {
-            Some(mapped) if block.payload.is_mapped() => mapped.note(ordinal, &block),
-            _ => caches.blocks.insert(key, block.clone()),
+        self.open_block(body, offset, &stored)
+    }
+
+    /// Keeps a block that was read, so that it need not be read or verified again.
+    pub(super) fn keep_block(&self, body: &Body, ordinal: u32, block: &Block, caches: &Caches) {
+        match &body.mapped {
+            Some(mapped) if block.payload.is_mapped() => mapped.note(ordinal, block),
+            _ => {
+                let place = (self.meta.id, body.fences.extent(ordinal).0);
+                caches.data.keep(place, block.clone());
+            }
         }
-        Ok(block)
     }
 
     /// Bytes of data blocks, by one read.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::cache::Cache;
 use crate::cursor::{Cursor as _, Direction};
 use crate::filter::{BloomierBits, FilterSpec, KeyHash, Scattered, hash_key};
 use crate::format::block::Entry;
@@ -138,10 +137,7 @@ fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
         FilterResidency::Pinned => 0,
         FilterResidency::Cached { bytes } => bytes,
     };
-    let caches = Caches {
-        blocks: Cache::new(1 << 20),
-        pages: Cache::new(pages),
-    };
+    let caches = Caches::new(1 << 20, pages);
     World {
         segment: Arc::new(segment),
         caches: Arc::new(caches),

@@ -21,6 +21,7 @@ mod filters;
 mod golden;
 mod hostile;
 mod interleavings;
+mod kept;
 mod kill;
 mod linear;
 mod model;

@@ -81,6 +81,7 @@ pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
                 .field("reads_per_absent", lookups.reads_per_absent()),
         )
         .field("block_cache", cache(&stats.block_cache))
+        .field("entry_cache", cache(&stats.entry_cache))
         .field("filter_cache", cache(&stats.filter_cache))
         .field(
             "stalls",

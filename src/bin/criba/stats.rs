@@ -241,6 +241,7 @@ fn work(stats: &Stats) -> Vec<String> {
             thousands(compactions.debt_bytes)
         ),
         cache("blocks", &stats.block_cache),
+        cache("entries", &stats.entry_cache),
         cache("filter pages", &stats.filter_cache),
         format!(
             "stalls since open: {} writes slowed for {:?}, {} stopped for {:?}",

@@ -9,7 +9,6 @@ mod survey;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cache::Cache;
 use crate::cursor::{Cursor, Direction, Item};
 use crate::error::{Error, Result};
 use crate::key::Kind;
@@ -112,10 +111,7 @@ fn copy(
         remarks: survey.remarks,
         ..Repaired::default()
     };
-    let caches = Arc::new(Caches {
-        blocks: Cache::new(0),
-        pages: Cache::new(0),
-    });
+    let caches = Arc::new(Caches::none());
     let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
     for (id, meta) in survey.segments {
         let found = Found {

@@ -1,0 +1,130 @@
+//! What the cache keeps, in counts of reads: blocks while they fit, then also entries by themselves.
+
+use std::sync::Arc;
+
+use criba::Db;
+use criba::storage::{Memory, ReadCause};
+
+const KEYS: u64 = 40_000;
+/// Data of 5 MB, and a cache for a fifth of it.
+const CACHE_BYTES: u64 = 1 << 20;
+/// About as many as a block has entries.
+const APART: u64 = 40;
+
+fn key(n: u64) -> String {
+    format!("key{n:09}")
+}
+
+fn value(n: u64, round: u8) -> Vec<u8> {
+    let mut value = vec![round; 100];
+    value[..8].copy_from_slice(&n.to_le_bytes());
+    value
+}
+
+fn store(cache_bytes: u64) -> Db {
+    let db = Db::builder("kept")
+        .compaction(criba::Compaction::Manual)
+        .storage(Arc::new(Memory::new()))
+        .cache_bytes(cache_bytes)
+        .memtable_bytes(64 << 20)
+        .open()
+        .unwrap();
+    fill(&db, 0);
+    db
+}
+
+fn fill(db: &Db, round: u8) {
+    let mut batch = db.batch();
+    for n in 0..KEYS {
+        batch.put(key(n), value(n, round));
+    }
+    batch.commit().unwrap();
+    db.flush().unwrap();
+}
+
+/// Data blocks that were read to look these up.
+fn reads_of(db: &Db, round: u8, numbers: impl Iterator<Item = u64>) -> u64 {
+    let before = db.stats().reads;
+    for n in numbers {
+        assert_eq!(db.get(key(n)).unwrap().unwrap(), value(n, round), "{n}");
+    }
+    db.stats().reads.since(&before).get(ReadCause::Data).calls
+}
+
+fn blocks(db: &Db) -> u64 {
+    db.stats().segments().map(|segment| segment.blocks).sum()
+}
+
+#[test]
+fn entries_that_are_wanted_often_stay_without_their_blocks() {
+    let db = store(CACHE_BYTES);
+    let wanted = || (0..KEYS).step_by(APART as usize);
+    // Their blocks are four times as much as the cache can hold.
+    assert!(blocks(&db) * 4096 > 4 * CACHE_BYTES);
+    let first = reads_of(&db, 0, wanted());
+    assert!(first >= KEYS / APART * 9 / 10, "{first}");
+    for _ in 0..60 {
+        reads_of(&db, 0, wanted());
+    }
+    let last = reads_of(&db, 0, wanted());
+    assert!(last * 20 <= first, "{last} reads, {first} at first");
+    let stats = db.stats();
+    assert!(stats.entry_cache.hits > 0);
+    let (blocks, entries) = (stats.block_cache, stats.entry_cache);
+    assert!(blocks.bytes <= blocks.capacity_bytes && entries.bytes <= entries.capacity_bytes);
+    assert!(blocks.capacity_bytes + entries.capacity_bytes <= CACHE_BYTES);
+    assert!(
+        entries.capacity_bytes > CACHE_BYTES / 8,
+        "{}",
+        entries.capacity_bytes
+    );
+}
+
+#[test]
+fn lookups_in_the_order_of_keys_read_each_block_twice_at_most() {
+    let db = store(CACHE_BYTES);
+    for _ in 0..3 {
+        let reads = reads_of(&db, 0, 0..KEYS);
+        assert!(reads <= 2 * blocks(&db), "{reads} of {}", blocks(&db));
+    }
+}
+
+#[test]
+fn what_fits_is_read_once() {
+    let db = store(16 << 20);
+    let blocks = blocks(&db);
+    assert_eq!(reads_of(&db, 0, 0..KEYS), blocks);
+    assert_eq!(reads_of(&db, 0, 0..KEYS), 0);
+    let entries = db.stats().entry_cache;
+    assert_eq!((entries.bytes, entries.hits), (0, 0));
+}
+
+/// A kept entry is the newest of its segment: a snapshot from before it must not see it.
+#[test]
+fn a_snapshot_does_not_see_a_kept_entry_that_is_newer() {
+    let db = store(CACHE_BYTES);
+    let snapshot = db.snapshot();
+    fill(&db, 1);
+    // Both versions of each key come to lie in one segment.
+    db.compact_all().unwrap().wait().unwrap();
+    let wanted = || (0..KEYS).step_by(APART as usize);
+    for _ in 0..20 {
+        reads_of(&db, 1, wanted());
+    }
+    assert!(db.stats().entry_cache.hits > 0);
+    for n in wanted() {
+        let old = snapshot.get(key(n)).unwrap().unwrap();
+        assert_eq!(old, value(n, 0), "{n}");
+    }
+    for n in wanted() {
+        db.delete(key(n)).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_all().unwrap().wait().unwrap();
+    for _ in 0..20 {
+        for n in wanted() {
+            assert!(db.get(key(n)).unwrap().is_none(), "{n}");
+            assert_eq!(snapshot.get(key(n)).unwrap().unwrap(), value(n, 0), "{n}");
+        }
+    }
+}
