@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache as QuickCache;
+use quick_cache::sync::{Cache as QuickCache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::striped::Striped;
 
@@ -45,6 +45,9 @@ const MISS: usize = 1;
 /// Bytes of a usual item, from which the number of items is estimated.
 const USUAL_ITEM_BYTES: u64 = 4096;
 
+/// Of the budget, what is for items that were found again; the rest is for new ones until they are.
+const HOT_PART: f64 = 0.8;
+
 impl<V: Weigh + Clone> Cache<V> {
     pub(crate) fn new(capacity_bytes: u64) -> Cache<V> {
         Cache::of_items(capacity_bytes, USUAL_ITEM_BYTES)
@@ -53,8 +56,15 @@ impl<V: Weigh + Clone> Cache<V> {
     /// With items that usually take so many bytes.
     pub(crate) fn of_items(capacity_bytes: u64, item_bytes: u64) -> Cache<V> {
         let items = usize::try_from(capacity_bytes / item_bytes.max(1)).unwrap_or(usize::MAX);
-        let inner = (capacity_bytes > 0)
-            .then(|| QuickCache::with_weighter(items.clamp(16, 1 << 24), capacity_bytes, ByWeight));
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(items.clamp(16, 1 << 24))
+            .weight_capacity(capacity_bytes)
+            .hot_allocation(HOT_PART)
+            .build();
+        let inner = options.ok().filter(|_| capacity_bytes > 0).map(|options| {
+            let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+            QuickCache::with_options(options, ByWeight, hasher, lifecycle)
+        });
         Cache {
             inner,
             outcomes: Striped::default(),

@@ -32,6 +32,9 @@ const DIVISIBLE_BYTES_MAX: u64 = 16 << 10;
 const BYTES_PER_REMEMBERED: u64 = 16 << 10;
 const REMEMBERED_MAX: u64 = 1 << 20;
 
+/// The same of blocks that scans read: as many as fit, so that what is scanned over and over is kept.
+const BYTES_PER_SCANNED: u64 = 4 << 10;
+
 /// Bytes of the budget for each read from one division to the next, and at least so many reads.
 const BYTES_PER_READ: u64 = 16 << 10;
 const READS_MIN: u64 = 1 << 10;
@@ -48,6 +51,7 @@ pub(crate) struct DataCache {
     /// Bytes of blocks that were kept, until the budget is used up.
     filled_bytes: AtomicU64,
     read_lately: Lately,
+    scanned_lately: Lately,
     /// Blocks that lookups read since the budget was used up.
     reads: AtomicU64,
     division: Mutex<Division>,
@@ -65,6 +69,7 @@ impl DataCache {
     /// With a budget of zero bytes, nothing is kept.
     pub(super) fn new(budget_bytes: u64) -> DataCache {
         let remembered = (budget_bytes / BYTES_PER_REMEMBERED).min(REMEMBERED_MAX);
+        let scanned = (budget_bytes / BYTES_PER_SCANNED).min(REMEMBERED_MAX);
         let entry_parts = *ENTRY_PARTS.start();
         DataCache {
             blocks: Cache::new(budget_bytes),
@@ -72,6 +77,7 @@ impl DataCache {
             budget_bytes,
             filled_bytes: AtomicU64::new(0),
             read_lately: Lately::new(usize::try_from(remembered).unwrap_or(0)),
+            scanned_lately: Lately::new(usize::try_from(scanned).unwrap_or(0)),
             reads: AtomicU64::new(0),
             division: Mutex::new(Division {
                 entry_parts,
@@ -127,6 +133,11 @@ impl DataCache {
             HITS.set(hits);
             hits.is_multiple_of(HITS_PER_OFFER)
         }
+    }
+
+    /// Whether a block that is read for a scan shall be kept.
+    pub(super) fn wants_scanned(&self, place: (u64, u64)) -> bool {
+        self.has_room() || self.scanned_lately.again(place)
     }
 
     /// Whether the budget has not been used up yet.

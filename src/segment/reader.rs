@@ -239,7 +239,8 @@ impl Segment {
         self.corrupt(body.fences.extent(block).0, what.to_string())
     }
 
-    /// A data block, from the cache or the map of the file, or by one read after which it is kept.
+    /// A data block of which all entries are wanted, from the cache or the map of the file, or by one
+    /// read.
     pub(super) fn block(
         &self,
         body: &Body,
@@ -251,7 +252,10 @@ impl Segment {
             Some(block) => Ok(block),
             None => {
                 let block = self.block_from_file(body, ordinal, probe)?;
-                self.keep_block(body, ordinal, &block, caches);
+                let place = (self.meta.id, body.fences.extent(ordinal).0);
+                if block.payload.is_mapped() || caches.data.wants_scanned(place) {
+                    self.keep_block(body, ordinal, &block, caches);
+                }
                 Ok(block)
             }
         }

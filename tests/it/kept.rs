@@ -128,3 +128,31 @@ fn a_snapshot_does_not_see_a_kept_entry_that_is_newer() {
         }
     }
 }
+
+/// Data blocks that were read to scan these.
+fn reads_of_scan(db: &Db, numbers: std::ops::Range<u64>) -> u64 {
+    let before = db.stats().reads;
+    let count = numbers.end - numbers.start;
+    let range = key(numbers.start)..key(numbers.end);
+    assert_eq!(db.range(range).count() as u64, count);
+    db.stats().reads.since(&before).get(ReadCause::Data).calls
+}
+
+#[test]
+fn a_scan_of_everything_drives_out_nothing_and_one_that_comes_again_is_kept() {
+    let db = store(CACHE_BYTES);
+    let all = blocks(&db);
+    let half = KEYS / 10;
+    // What is wanted takes half of the cache, and others have filled it before.
+    assert!(reads_of_scan(&db, half..KEYS) > all / 2);
+    let first = reads_of_scan(&db, 0..half);
+    assert!(first > all / 20, "{first} of {all}");
+    for _ in 0..4 {
+        reads_of_scan(&db, 0..half);
+    }
+    let kept = reads_of_scan(&db, 0..half);
+    assert!(kept * 5 <= first, "{kept} of {first}");
+    assert!(reads_of_scan(&db, half..KEYS) > all / 2);
+    let after = reads_of_scan(&db, 0..half);
+    assert!(after * 5 <= first, "{after} of {first}");
+}
