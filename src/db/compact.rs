@@ -476,7 +476,7 @@ impl Shared {
         manifest.commit(&edit).map_err(|error| self.poison(error))?;
         drop(manifest);
         let stays: BTreeSet<u64> = added.iter().map(|segment| segment.meta.id).collect();
-        self.install(|view| {
+        self.install_behind(|view| {
             for segment in view.version.segments() {
                 let id = segment.meta.id;
                 if removed.contains(&id) && !stays.contains(&id) {

@@ -230,7 +230,7 @@ impl Shared {
         manifest.commit(&edit).map_err(|error| self.poison(error))?;
         drop(manifest);
         self.durable.fetch_max(sealed.last.0, Ordering::AcqRel);
-        self.install(|view| View {
+        self.install_behind(|view| View {
             active: Arc::clone(&view.active),
             sealed: view
                 .sealed

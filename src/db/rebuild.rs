@@ -107,7 +107,7 @@ impl Shared {
         edit.added = vec![meta];
         manifest.commit(&edit).map_err(|error| self.poison(error))?;
         drop(manifest);
-        self.install(|view| View {
+        self.install_behind(|view| View {
             active: Arc::clone(&view.active),
             sealed: view.sealed.clone(),
             version: Arc::new(view.version.with(vec![Arc::new(new)], &[id])),

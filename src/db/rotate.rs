@@ -155,6 +155,7 @@ impl Shared {
 
     fn seal_active(&self, sealed: Sealed) {
         let sealed = Arc::new(sealed);
+        // What the old view holds, the new one does.
         self.install(|view| {
             let mut all = vec![sealed];
             all.extend(view.sealed.iter().cloned());

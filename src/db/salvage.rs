@@ -176,7 +176,7 @@ impl Shared {
         switched.map_err(|error| self.poison(error))?;
         self.durable
             .store(floor.next.0 - 1, std::sync::atomic::Ordering::Release);
-        self.install(|view| View {
+        self.install_behind(|view| View {
             active: Arc::new(Memtable::new(self.options.memtable_bytes)),
             sealed: Vec::new(),
             version: Arc::new(view.version.with(segments, &[])),

@@ -239,12 +239,33 @@ impl Shared {
         });
     }
 
-    /// Replaces the view by one made from it.
-    pub(crate) fn install(&self, change: impl FnOnce(&View) -> View) {
+    /// Replaces the view by one made from it, and returns the one that was there. What only that one holds goes
+    /// with it: not while anybody waits for the lock.
+    pub(crate) fn install(&self, change: impl FnOnce(&View) -> View) -> Arc<View> {
         let guard = lock(&self.installing);
         let view = change(&self.view.load());
-        self.view.store(Arc::new(view));
+        let old = self.view.swap(Arc::new(view));
         drop(guard);
+        old
+    }
+
+    /// The same for a thread of the store's own, which puts away what goes with the old view.
+    ///
+    /// Who writes or looks a key up holds the view for a moment, and would else be the last to hold it now and then:
+    /// to remove a file of 64 MiB takes 20 ms. Who holds it for longer, as an iterator does, puts it
+    /// away when he is done.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "who lets go of a view tells nobody; a few milliseconds at most"
+    )]
+    pub(crate) fn install_behind(&self, change: impl FnOnce(&View) -> View) {
+        let old = self.install(change);
+        for _ in 0..MOMENTS {
+            if Arc::strong_count(&old) == 1 {
+                break;
+            }
+            std::thread::sleep(MOMENT);
+        }
     }
 
     /// The sequences that snapshots read at, ascending.
@@ -252,6 +273,10 @@ impl Shared {
         lock(&self.snapshots).keys().copied().collect()
     }
 }
+
+/// How long to wait for those who hold a view for a moment: two turns of a processor that many share.
+const MOMENT: Duration = Duration::from_millis(1);
+const MOMENTS: u32 = 8;
 
 /// Nanoseconds as a number; longer than 584 years does not occur.
 pub(crate) fn nanos(duration: Duration) -> u64 {

@@ -1,7 +1,7 @@
 //! What a write waits for when the memtable changes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use criba::storage::{Memory, Storage as _, Survivors};
@@ -10,6 +10,8 @@ use criba::{Db, Durability};
 use crate::faults::{Call, Rig};
 
 const MEMTABLE: u64 = 64 << 10;
+/// How long to wait for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn open(rig: &Rig) -> Db {
     Db::builder("rotation")
@@ -41,7 +43,7 @@ fn fill(db: &Db, n: &mut u64, bytes: u64) {
 fn wait_until(what: &str, is_done: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_done() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(started.elapsed() < PATIENCE, "{what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -57,7 +59,7 @@ struct Calls {
 fn count_calls(rig: &Rig) -> Arc<Calls> {
     let (calls, writer) = (Arc::new(Calls::default()), std::thread::current().id());
     let counted = Arc::clone(&calls);
-    let journal = std::sync::Mutex::new(false);
+    let journal = Mutex::new(false);
     rig.set(move |call, name| {
         let is_own = std::thread::current().id() == writer;
         match call {
@@ -96,6 +98,45 @@ fn who_fills_a_memtable_makes_no_file_and_waits_for_no_disk() {
     drop(db);
     let db = open(&rig);
     assert!((1..=n).all(|n| db.get(n.to_le_bytes()).unwrap().is_some()));
+}
+
+/// A large file takes its time to be removed: nobody who writes or reads waits for that.
+#[test]
+fn what_a_merge_leaves_is_removed_while_others_go_on() {
+    let rig = Rig::new(Memory::new());
+    let db = open(&rig);
+    let mut n = 0;
+    for _ in 0..3 {
+        fill(&db, &mut n, MEMTABLE / 4);
+        db.flush().unwrap();
+    }
+    let (started, go_on) = (mpsc::channel(), mpsc::channel::<()>());
+    let go_on_now = Mutex::new(go_on.1);
+    let writer = std::thread::current().id();
+    rig.set(move |call, name| {
+        if call == Call::Remove && name.ends_with(".seg") {
+            let is_other = std::thread::current().id() != writer;
+            started.0.send(is_other).unwrap();
+            // Not for ever: a failure shall be seen.
+            assert!(go_on_now.lock().unwrap().recv_timeout(PATIENCE) != Ok(()));
+        }
+        Ok(())
+    });
+    let merge = db.compact_all().unwrap();
+    // Its files are being removed ...
+    assert!(started.1.recv().unwrap(), "by who writes");
+    let began = Instant::now();
+    // ... and memtables are sealed meanwhile.
+    for _ in 0..2 {
+        fill(&db, &mut n, MEMTABLE);
+        put(&db, &mut n);
+    }
+    assert!(db.stats().memtable.active_bytes < MEMTABLE / 2);
+    assert!((1..=n).all(|n| db.get(n.to_le_bytes()).unwrap().is_some()));
+    assert!(began.elapsed() < PATIENCE, "somebody waited");
+    drop(go_on.0);
+    merge.wait().unwrap();
+    rig.heal();
 }
 
 /// A journal that was made ready and not needed goes with the session, or is passed over.

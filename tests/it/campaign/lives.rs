@@ -305,6 +305,31 @@ pub(crate) const LIVES: &[Plot] = &[
     ),
 ];
 
+/// Lives in which threads work beside who writes, so that no two recordings are alike.
+pub(crate) const THREADED_LIVES: &[Plot] = &[
+    // Memtables that fill, so that the journal after the next is made ahead.
+    with(
+        "sealed when full",
+        |builder| builder,
+        Load {
+            big: 3_000,
+            bulk: 6,
+        },
+        &[
+            Write(Process),
+            Write(Process),
+            Write(Synced),
+            Write(Process),
+            Write(Process),
+            Write(Buffered),
+            Write(Process),
+            Flush,
+            Write(Process),
+            Close,
+        ],
+    ),
+];
+
 /// Lives of a few hundred KiB: each state costs more to make and to read.
 pub(crate) const LARGE_LIVES: &[Plot] = &[
     with(

@@ -23,7 +23,7 @@ use criba::storage::{Bounds, CrashState, Memory, Storage};
 use crate::faults::tell;
 
 use check::{Expected, Judge};
-use lives::{LARGE_LIVES, LIVES, Plot};
+use lives::{LARGE_LIVES, LIVES, Plot, THREADED_LIVES};
 use plants::{BUGS, Planted};
 use workload::{Layer, Session, builder, live, write};
 
@@ -303,9 +303,15 @@ fn run_rounds(asked: Option<usize>, lives: Range<usize>) -> Tally {
     let layer = |memory| -> Arc<dyn Storage> { Arc::new(memory) };
     let begin = |plot| Campaign::begin(plot, &layer, &tally).unwrap();
     let small = LIVES.iter().map(|plot| (plot, false));
+    // In the suite it has to be quick.
+    let threaded = THREADED_LIVES.iter().map(|plot| (plot, asked.is_none()));
     let large = LARGE_LIVES.iter().map(|plot| (plot, true));
     // A state of a large life takes as long as ten others: they come last.
-    let all = small.chain(large).take(lives.end).skip(lives.start);
+    let all = small
+        .chain(threaded)
+        .chain(large)
+        .take(lives.end)
+        .skip(lives.start);
     let lives: Vec<_> = all
         .map(|(plot, is_large)| (begin(plot), is_large))
         .collect();
