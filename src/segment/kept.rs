@@ -100,12 +100,8 @@ impl DataCache {
     pub(super) fn keep(&self, place: (u64, u64), block: Block) {
         if self.has_room() {
             // Relaxed: when exactly the budget is used up does not matter.
-            let filled = self
-                .filled_bytes
+            self.filled_bytes
                 .fetch_add(block.weight_bytes(), Ordering::Relaxed);
-            if filled >= self.budget_bytes {
-                self.divide();
-            }
         }
         self.blocks.insert(place, block);
     }
@@ -140,9 +136,9 @@ impl DataCache {
         self.has_room() || self.scanned_lately.again(place)
     }
 
-    /// Whether the budget has not been used up yet.
+    /// Whether the budget has not been used up yet. One of nothing never is.
     fn has_room(&self) -> bool {
-        self.filled_bytes.load(Ordering::Relaxed) < self.budget_bytes
+        self.budget_bytes == 0 || self.filled_bytes.load(Ordering::Relaxed) < self.budget_bytes
     }
 
     /// Gives a part of the budget to where a byte has had more hits since the last time.

@@ -99,6 +99,16 @@ fn what_fits_is_read_once() {
     assert_eq!((entries.bytes, entries.hits), (0, 0));
 }
 
+#[test]
+fn a_cache_of_nothing_holds_and_counts_nothing() {
+    let db = store(0);
+    for _ in 0..2 {
+        assert_eq!(reads_of(&db, 0, 0..100), 100);
+    }
+    let entries = db.stats().entry_cache;
+    assert_eq!((entries.hits, entries.misses, entries.bytes), (0, 0, 0));
+}
+
 /// A kept entry is the newest of its segment: a snapshot from before it must not see it.
 #[test]
 fn a_snapshot_does_not_see_a_kept_entry_that_is_newer() {
