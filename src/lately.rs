@@ -11,13 +11,13 @@ pub(crate) struct Lately {
 }
 
 const BITS: u32 = u16::BITS;
-const AT_A_PLACE: usize = 4;
+const AT_A_PLACE: u32 = 4;
 
 impl Lately {
     /// Remembers about so many.
-    pub(crate) fn new(things: usize) -> Lately {
+    pub(crate) fn new(things: u64) -> Lately {
         Lately {
-            places: (0..things / AT_A_PLACE)
+            places: (0..things / u64::from(AT_A_PLACE))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         }
@@ -38,8 +38,7 @@ impl Lately {
         let fingerprint = u64::from((hash as u16).max(1));
         // Relaxed: one that gets lost to another thread was not remembered.
         let there = place.load(Ordering::Relaxed);
-        let is_there =
-            (0..AT_A_PLACE as u32).any(|n| (there >> (n * BITS)) as u16 == fingerprint as u16);
+        let is_there = (0..AT_A_PLACE).any(|n| (there >> (n * BITS)) as u16 == fingerprint as u16);
         if !is_there {
             place.store(there << BITS | fingerprint, Ordering::Relaxed);
         }

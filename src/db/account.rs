@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::cache::{Cache, Weigh};
 use crate::segment::{self, Segment, SegmentStats};
 use crate::version::Version;
 
@@ -14,7 +15,9 @@ fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-fn cache_stats((hits, misses): (u64, u64), (bytes, capacity_bytes): (u64, u64)) -> CacheStats {
+fn cache_stats<V: Weigh + Clone>(cache: &Cache<V>) -> CacheStats {
+    let (hits, misses) = cache.hits_and_misses();
+    let (bytes, capacity_bytes) = cache.bytes_and_capacity();
     CacheStats {
         hits,
         misses,
@@ -47,7 +50,6 @@ impl Shared {
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view.load_full();
         let counters = &self.counters;
-        let (data, pages) = (&self.caches.data, &self.caches.pages);
         Stats {
             sequence: self.visible().0,
             memtable: self.memtable_stats(&view),
@@ -56,15 +58,9 @@ impl Shared {
             written_bytes: self.counting.written_bytes(),
             syncs: self.counting.syncs(),
             lookups: counters.lookups.load(),
-            block_cache: cache_stats(
-                data.blocks.hits_and_misses(),
-                data.blocks.bytes_and_capacity(),
-            ),
-            entry_cache: cache_stats(
-                data.entries.hits_and_misses(),
-                data.entries.bytes_and_capacity(),
-            ),
-            filter_cache: cache_stats(pages.hits_and_misses(), pages.bytes_and_capacity()),
+            block_cache: cache_stats(&self.caches.data.blocks),
+            entry_cache: cache_stats(&self.caches.data.entries.cache),
+            filter_cache: cache_stats(&self.caches.pages),
             compactions: CompactionStats {
                 merges: load(&counters.compactions),
                 moves: load(&counters.moves),

@@ -23,7 +23,7 @@ const REMEMBERED_MAX: u64 = 1 << 24;
 
 /// The newest entry that a segment has of a key.
 #[derive(Clone, Debug)]
-struct Entry {
+pub(crate) struct Entry {
     /// The key, then the value.
     bytes: Slice,
     key_len: u32,
@@ -39,7 +39,7 @@ impl Weigh for Entry {
 /// A cache of entries, for lookups of which each wants another block.
 #[derive(Debug)]
 pub(crate) struct EntryCache {
-    entries: Cache<Entry>,
+    pub(crate) cache: Cache<Entry>,
     offered: Lately,
 }
 
@@ -47,22 +47,18 @@ impl EntryCache {
     /// For up to so many bytes; it begins with room for none.
     pub(super) fn new(bytes_max: u64) -> EntryCache {
         let remembered = (bytes_max / BYTES_PER_REMEMBERED).min(REMEMBERED_MAX);
-        let entries = Cache::of_items(bytes_max, USUAL_BYTES);
-        entries.set_capacity(0);
+        let cache = Cache::of_items(bytes_max, USUAL_BYTES);
+        cache.set_capacity(0);
         EntryCache {
-            entries,
-            offered: Lately::new(usize::try_from(remembered).unwrap_or(0)),
+            cache,
+            offered: Lately::new(remembered),
         }
-    }
-
-    pub(super) fn set_capacity(&self, bytes: u64) {
-        self.entries.set_capacity(bytes);
     }
 
     /// The newest entry of a key in a segment.
     #[inline]
     pub(super) fn get(&self, segment: u64, (hash, key): (KeyHash, &[u8])) -> Option<Hit> {
-        let entry = self.entries.get((segment, hash.0))?;
+        let entry = self.cache.get((segment, hash.0))?;
         let key_len = entry.key_len as usize;
         // Two keys may have one hash.
         if entry.bytes.get(..key_len)? != key {
@@ -97,16 +93,6 @@ impl EntryCache {
             key_len,
             kind: hit.kind,
         };
-        self.entries.insert((segment, hash.0), entry);
-    }
-
-    /// Lookups that found something, and that did not.
-    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        self.entries.hits_and_misses()
-    }
-
-    /// Bytes held, and the budget.
-    pub(crate) fn bytes_and_capacity(&self) -> (u64, u64) {
-        self.entries.bytes_and_capacity()
+        self.cache.insert((segment, hash.0), entry);
     }
 }

@@ -257,12 +257,7 @@ impl Segment {
             let is_enough = block.payload.is_mapped() || !caches.data.wants_entry_of_kept();
             return Ok((block, is_enough));
         }
-        let (offset, len) = body.fences.extent(ordinal);
-        let block = self.block_from_file(body, ordinal, probe)?;
-        let is_kept = block.payload.is_mapped() || caches.data.wants((self.meta.id, offset), len);
-        if is_kept {
-            self.keep_block(body, ordinal, &block, caches);
-        }
-        Ok((block, is_kept))
+        let wants = |place, len| caches.data.wants(place, len);
+        self.block_from_file(body, ordinal, (caches, probe), wants)
     }
 }

@@ -76,8 +76,8 @@ impl DataCache {
             entries: EntryCache::new(budget_bytes / PARTS * ENTRY_PARTS.end()),
             budget_bytes,
             filled_bytes: AtomicU64::new(0),
-            read_lately: Lately::new(usize::try_from(remembered).unwrap_or(0)),
-            scanned_lately: Lately::new(usize::try_from(scanned).unwrap_or(0)),
+            read_lately: Lately::new(remembered),
+            scanned_lately: Lately::new(scanned),
             reads: AtomicU64::new(0),
             division: Mutex::new(Division {
                 entry_parts,
@@ -149,14 +149,14 @@ impl DataCache {
         };
         let hits = (
             self.blocks.hits_and_misses().0,
-            self.entries.hits_and_misses().0,
+            self.entries.cache.hits_and_misses().0,
         );
         let since = (
             u128::from(hits.0.wrapping_sub(division.hits.0)),
             u128::from(hits.1.wrapping_sub(division.hits.1)),
         );
         let (block_bytes, _) = self.blocks.bytes_and_capacity();
-        let (entry_bytes, entry_capacity) = self.entries.bytes_and_capacity();
+        let (entry_bytes, entry_capacity) = self.entries.cache.bytes_and_capacity();
         // What is not filled yet cannot be judged.
         if entry_bytes >= entry_capacity / 8 * 7 {
             let of_blocks = since.0 * u128::from(entry_bytes);
@@ -177,9 +177,9 @@ impl DataCache {
         // The one that gives away first.
         if of_entries >= entry_capacity {
             self.blocks.set_capacity(self.budget_bytes - of_entries);
-            self.entries.set_capacity(of_entries);
+            self.entries.cache.set_capacity(of_entries);
         } else {
-            self.entries.set_capacity(of_entries);
+            self.entries.cache.set_capacity(of_entries);
             self.blocks.set_capacity(self.budget_bytes - of_entries);
         }
     }

@@ -248,17 +248,12 @@ impl Segment {
         caches: &Caches,
         probe: &mut Probe,
     ) -> Result<Block> {
-        match self.block_in_memory(body, ordinal, caches, probe) {
-            Some(block) => Ok(block),
-            None => {
-                let block = self.block_from_file(body, ordinal, probe)?;
-                let place = (self.meta.id, body.fences.extent(ordinal).0);
-                if block.payload.is_mapped() || caches.data.wants_scanned(place) {
-                    self.keep_block(body, ordinal, &block, caches);
-                }
-                Ok(block)
-            }
+        if let Some(block) = self.block_in_memory(body, ordinal, caches, probe) {
+            return Ok(block);
         }
+        let wants = |place, _| caches.data.wants_scanned(place);
+        let (block, _) = self.block_from_file(body, ordinal, (caches, probe), wants)?;
+        Ok(block)
     }
 
     /// A data block, if it is in the map of the file or in the cache.
@@ -279,30 +274,37 @@ impl Segment {
         Some(block)
     }
 
-    /// A data block by one read, verified.
+    /// A data block by one read, verified, and whether it stays in memory, so that it need not be read
+    /// or verified again: in the map of the file, or in the cache if that `wants` it, by its place
+    /// and length.
     pub(super) fn block_from_file(
         &self,
         body: &Body,
         ordinal: u32,
-        probe: &mut Probe,
-    ) -> Result<Block> {
+        (caches, probe): (&Caches, &mut Probe),
+        wants: impl FnOnce((u64, u64), u64) -> bool,
+    ) -> Result<(Block, bool)> {
         let (offset, len) = body.fences.extent(ordinal);
         let stored = self.read_data(body, offset, len)?;
         probe.read_bytes += len;
         probe.block_reads += 1;
         probe.block_bytes += len;
-        self.open_block(body, offset, &stored)
-    }
-
-    /// Keeps a block that was read, so that it need not be read or verified again.
-    pub(super) fn keep_block(&self, body: &Body, ordinal: u32, block: &Block, caches: &Caches) {
-        match &body.mapped {
-            Some(mapped) if block.payload.is_mapped() => mapped.note(ordinal, block),
-            _ => {
-                let place = (self.meta.id, body.fences.extent(ordinal).0);
-                caches.data.keep(place, block.clone());
+        let block = self.open_block(body, offset, &stored)?;
+        let place = (self.meta.id, offset);
+        let is_kept = match &body.mapped {
+            Some(mapped) if block.payload.is_mapped() => {
+                mapped.note(ordinal, &block);
+                true
             }
-        }
+            _ => {
+                let is_wanted = wants(place, len);
+                if is_wanted {
+                    caches.data.keep(place, block.clone());
+                }
+                is_wanted
+            }
+        };
+        Ok((block, is_kept))
     }
 
     /// Bytes of data blocks, by one read.

@@ -42,13 +42,20 @@ fn fill(db: &Db, round: u8) {
     db.flush().unwrap();
 }
 
+/// Data blocks that are read for this.
+fn blocks_read(db: &Db, work: impl FnOnce()) -> u64 {
+    let before = db.stats().reads;
+    work();
+    db.stats().reads.since(&before).get(ReadCause::Data).calls
+}
+
 /// Data blocks that were read to look these up.
 fn reads_of(db: &Db, round: u8, numbers: impl Iterator<Item = u64>) -> u64 {
-    let before = db.stats().reads;
-    for n in numbers {
-        assert_eq!(db.get(key(n)).unwrap().unwrap(), value(n, round), "{n}");
-    }
-    db.stats().reads.since(&before).get(ReadCause::Data).calls
+    blocks_read(db, || {
+        for n in numbers {
+            assert_eq!(db.get(key(n)).unwrap().unwrap(), value(n, round), "{n}");
+        }
+    })
 }
 
 fn blocks(db: &Db) -> u64 {
@@ -141,11 +148,9 @@ fn a_snapshot_does_not_see_a_kept_entry_that_is_newer() {
 
 /// Data blocks that were read to scan these.
 fn reads_of_scan(db: &Db, numbers: std::ops::Range<u64>) -> u64 {
-    let before = db.stats().reads;
     let count = numbers.end - numbers.start;
     let range = key(numbers.start)..key(numbers.end);
-    assert_eq!(db.range(range).count() as u64, count);
-    db.stats().reads.since(&before).get(ReadCause::Data).calls
+    blocks_read(db, || assert_eq!(db.range(range).count() as u64, count))
 }
 
 #[test]
