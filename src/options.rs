@@ -269,7 +269,7 @@ impl Default for Options {
             tree: TreeShape::default(),
             compaction_rate: None,
             compaction: Compaction::default(),
-            compaction_threads: 1,
+            compaction_threads: 2,
             residency: FilterResidency::default(),
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,

@@ -111,8 +111,9 @@ impl Builder {
         self
     }
 
-    /// Threads that compact, 1 to 16. Default 1. Each merges segments of its own; those that have
-    /// nothing else to do take a part, by key range, of a large merge of another.
+    /// Threads that compact, 1 to 16. Default 2, so that a merge into a deep level does not hold up
+    /// what is flushed meanwhile. Each merges segments of its own; those that have nothing else to
+    /// do take a part, by key range, of a large merge of another.
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
         self.options.compaction_threads = threads;
         self

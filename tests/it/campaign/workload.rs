@@ -150,6 +150,7 @@ fn noise(seed: usize, len: usize) -> Vec<u8> {
 pub(crate) fn builder(storage: Arc<dyn Storage>) -> Builder {
     Db::builder("campaign")
         .compaction(Compaction::Manual)
+        .compaction_threads(1)
         .storage(storage)
         .memtable_bytes(64 << 10)
         .block_bytes(512)

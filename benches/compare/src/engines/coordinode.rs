@@ -1,7 +1,7 @@
 //! coordinode-lsm-tree is a tree without a log and without threads of its own; its user brings both.
 //! Here that is what the other stores do: a file to which each put is written with one system call
-//! (synced on demand) and which goes when its memtable is flushed, a thread that flushes, one that
-//! compacts (leveled, its default) until nothing is left to do, and writers that wait when four
+//! (synced on demand) and which goes when its memtable is flushed, a thread that flushes, two that
+//! compact (leveled, its default) until nothing is left to do, and writers that wait when four
 //! memtables are full or level 0 has 20 runs. So its write path and its recovery are partly ours.
 //! Equal: cache, memtable, block size, bits of the filter (a ribbon, although its option says
 //! Bloom); filters and index are pinned unless starved. Compression is LZ4.
@@ -27,6 +27,7 @@ use lsm_tree::{
 use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
 
 const SEALED_MAX: usize = 3;
+const COMPACTORS: usize = 2;
 const LEVEL0_RUNS_MAX: usize = 20;
 const LOG_PREFIX: &str = "log-";
 
@@ -58,9 +59,10 @@ struct Log {
 #[derive(Default)]
 struct Work {
     flush: bool,
-    compact: bool,
     is_flushing: bool,
-    is_compacting: bool,
+    /// Threads that shall look for something to compact, and those that do.
+    compact: usize,
+    compacting: usize,
     failure: Option<String>,
 }
 
@@ -81,12 +83,13 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
         visible,
     });
     shared.visible.fetch_max(shared.seqno.get());
-    let threads = [Shared::run_flushes as fn(&Shared), Shared::run_compactions];
+    let compactors = std::iter::repeat_n(Shared::run_compactions as fn(&Shared), COMPACTORS);
+    let threads = std::iter::once(Shared::run_flushes as fn(&Shared)).chain(compactors);
     let threads = threads.map(|run| {
         let shared = Arc::clone(&shared);
         std::thread::spawn(move || run(&shared))
     });
-    let threads = threads.into();
+    let threads = threads.collect();
     Ok(Box::new(Coordinode { shared, threads }))
 }
 
@@ -227,7 +230,7 @@ impl Shared {
             let result = self.flush();
             self.end(result, |work| {
                 work.is_flushing = false;
-                work.compact = true;
+                work.compact = COMPACTORS;
             });
         }
     }
@@ -247,12 +250,13 @@ impl Shared {
 
     fn run_compactions(&self) {
         while self.begin(|work| {
-            let is_due = std::mem::take(&mut work.compact);
-            work.is_compacting |= is_due;
+            let is_due = work.compact > 0 && work.compacting < COMPACTORS;
+            work.compact -= usize::from(is_due);
+            work.compacting += usize::from(is_due);
             is_due
         }) {
             let result = self.compact();
-            self.end(result, |work| work.is_compacting = false);
+            self.end(result, |work| work.compacting -= 1);
         }
     }
 
@@ -263,6 +267,8 @@ impl Shared {
             if result.action == CompactionAction::Nothing {
                 break;
             }
+            // What this one has written may be due for the other to move on.
+            lock(&self.work).compact = COMPACTORS;
             self.changed.notify_all();
         }
         Ok(())
@@ -315,7 +321,7 @@ impl Work {
     }
 
     fn is_done(&self) -> bool {
-        !(self.flush || self.compact || self.is_flushing || self.is_compacting)
+        !self.flush && !self.is_flushing && self.compact == 0 && self.compacting == 0
     }
 }
 
@@ -360,7 +366,7 @@ impl Engine for Coordinode {
     fn settle(&self) -> Result<Instant> {
         self.shared.seal(&mut lock(&self.shared.log))?;
         let mut work = lock(&self.shared.work);
-        work.compact = true;
+        work.compact = COMPACTORS;
         self.shared.changed.notify_all();
         while !work.is_done() {
             work.check()?;

@@ -1,5 +1,5 @@
 //! fjall. Equal: cache, memtable, block size, bits of the filter, one journal write for each put,
-//! fsync on demand, two background threads. Filters and index are pinned unless starved, because its
+//! fsync on demand, three background threads. Filters and index are pinned unless starved, because its
 //! default pins only those of the first levels. Compression is LZ4 (it has no other). Not equal: its
 //! cache also holds filters and index where they are not pinned, and what its workers leave
 //! uncompacted when they go idle is not counted as debt, because it has no way to ask for it.
@@ -25,7 +25,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     let db = Database::builder(dir)
         .cache_size(settings.cache_bytes)
         .journal_compression(CompressionType::None)
-        .worker_threads(2)
+        .worker_threads(3)
         .open()?;
     let keys = db.keyspace("compare", || options(settings))?;
     Ok(Box::new(Fjall {

@@ -1,6 +1,6 @@
 //! RocksDB. Equal: cache, memtable (four of them), block size, bits of the filter, one log write for
-//! each put, fsync on demand, one thread that flushes and one that compacts, the size of the first
-//! level. Filters and index are in memory outside of the cache, its default; where they are starved
+//! each put, fsync on demand, a thread that flushes and two that compact, which may share a merge, the
+//! size of the first level. Filters and index are in memory outside of the cache, its default; where they are starved
 //! they are partitioned and in the cache, as its documentation advises. The cache is its default, LRU in
 //! 64 shards. Compression is LZ4: Zstandard would link another copy of the library that
 //! criba links. `rocksdb-ribbon` has the Ribbon filter of the same rate, in less memory.
@@ -39,7 +39,9 @@ fn opened(dir: &Path, settings: &Settings, filter: Filter) -> Result<Box<dyn Eng
     options.create_if_missing(true);
     options.set_write_buffer_size(settings.memtable_bytes as usize);
     options.set_max_write_buffer_number(4);
-    options.set_max_background_jobs(2);
+    // A quarter of them flushes, at least one.
+    options.set_max_background_jobs(3);
+    options.set_max_subcompactions(2);
     options.set_max_bytes_for_level_base(256 << 20);
     options.set_compression_type(match settings.compression {
         true => DBCompressionType::Lz4,
