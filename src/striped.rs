@@ -74,13 +74,19 @@ pub(crate) struct Mine<'a, const N: usize> {
 impl<const N: usize> Mine<'_, N> {
     #[inline]
     pub(crate) fn add(&self, counter: usize, amount: u64) {
+        self.before_adding(counter, amount);
+    }
+
+    /// Adds, and tells what the counter of this line was before.
+    #[inline]
+    pub(crate) fn before_adding(&self, counter: usize, amount: u64) -> u64 {
         let counter = &self.line[counter];
         if self.is_shared {
-            counter.fetch_add(amount, Ordering::Relaxed);
-        } else {
-            let sum = counter.load(Ordering::Relaxed).wrapping_add(amount);
-            counter.store(sum, Ordering::Relaxed);
+            return counter.fetch_add(amount, Ordering::Relaxed);
         }
+        let before = counter.load(Ordering::Relaxed);
+        counter.store(before.wrapping_add(amount), Ordering::Relaxed);
+        before
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::cache::{Cache, Weigh as _};
 use crate::filter::KeyHash;
 use crate::lately::Lately;
+use crate::striped::Striped;
 
 use super::Block;
 use super::entries::EntryCache;
@@ -52,8 +53,9 @@ pub(crate) struct DataCache {
     filled_bytes: AtomicU64,
     read_lately: Lately,
     scanned_lately: Lately,
-    /// Blocks that lookups read since the budget was used up.
-    reads: AtomicU64,
+    /// Blocks that lookups read since the budget was used up. Each thread counts by itself when the budget
+    /// is to be divided anew.
+    reads: Striped<1>,
     division: Mutex<Division>,
 }
 
@@ -78,7 +80,7 @@ impl DataCache {
             filled_bytes: AtomicU64::new(0),
             read_lately: Lately::new(remembered),
             scanned_lately: Lately::new(scanned),
-            reads: AtomicU64::new(0),
+            reads: Striped::default(),
             division: Mutex::new(Division {
                 entry_parts,
                 hits: (0, 0),
@@ -111,7 +113,7 @@ impl DataCache {
         if self.has_room() || len > DIVISIBLE_BYTES_MAX {
             return true;
         }
-        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        let reads = self.reads.mine().before_adding(0, 1);
         if reads.is_multiple_of((self.budget_bytes / BYTES_PER_READ).max(READS_MIN)) {
             self.divide();
         }
