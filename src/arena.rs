@@ -17,10 +17,48 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use memmap2::{MmapMut, MmapRaw};
+
 /// Some memory of fixed size, of which a growing front part may be read.
 pub(crate) struct Chunk {
-    cells: Box<[UnsafeCell<u8>]>,
+    memory: Memory,
     filled: AtomicUsize,
+}
+
+/// From so many bytes on, memory comes from the system and goes back to it: what an allocator gets back,
+/// it keeps, as something that lives longer lies behind it.
+const MAPPED_BYTES_MIN: usize = 256 << 10;
+
+/// Zeroed by the system as it is filled: all at once, it would be the slowest of many puts.
+enum Memory {
+    Heap(Box<[UnsafeCell<u8>]>),
+    Mapped(MmapRaw),
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Memory {
+        // There may be too many maps.
+        if bytes >= MAPPED_BYTES_MIN
+            && let Ok(map) = MmapMut::map_anon(bytes)
+        {
+            return Memory::Mapped(map.into());
+        }
+        let cells = Box::new_zeroed_slice(bytes);
+        // SAFETY: a cell of a byte is whatever the byte is, and zero is a byte.
+        Memory::Heap(unsafe { cells.assume_init() })
+    }
+
+    #[inline]
+    fn cells(&self) -> &[UnsafeCell<u8>] {
+        match self {
+            Memory::Heap(cells) => cells,
+            // SAFETY: the map is so long and lives as long as the reference. The system has zeroed it, and
+            // nobody else has its address; it may be written, so its cells may be as well.
+            Memory::Mapped(map) => unsafe {
+                std::slice::from_raw_parts(map.as_ptr().cast(), map.len())
+            },
+        }
+    }
 }
 
 // SAFETY: threads share a chunk by invariant 2: what is read is no longer written.
@@ -38,7 +76,7 @@ impl Chunk {
             range.start <= range.end && range.end <= self.filled.load(Ordering::Acquire),
             "bytes of a chunk are read once they are written"
         );
-        let cells = &self.cells[range.clone()];
+        let cells = &self.memory.cells()[range.clone()];
         // SAFETY: the range lies within the cells, as `filled` does, and is initialised, as all
         // cells are. By invariant 2 nobody writes to it while the slice lives.
         unsafe { std::slice::from_raw_parts(cells.as_ptr().cast(), range.len()) }
@@ -58,7 +96,7 @@ impl Chunk {
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chunk")
-            .field("bytes", &self.cells.len())
+            .field("bytes", &self.memory.cells().len())
             .field("filled", &self.filled)
             .finish()
     }
@@ -73,11 +111,8 @@ pub(crate) struct Filler {
 impl Filler {
     /// A new chunk of so many bytes.
     pub(crate) fn new(bytes: usize) -> Filler {
-        // Zeroed by the system as it is filled: all at once, it would be the slowest of many puts.
-        let cells = Box::new_zeroed_slice(bytes);
         let chunk = Chunk {
-            // SAFETY: a cell of a byte is whatever the byte is, and zero is a byte.
-            cells: unsafe { cells.assume_init() },
+            memory: Memory::new(bytes),
             filled: AtomicUsize::new(0),
         };
         Filler {
@@ -91,7 +126,7 @@ impl Filler {
 
     /// Bytes that can still be appended.
     pub(crate) fn room(&self) -> usize {
-        self.chunk.cells.len() - self.chunk.filled.load(Ordering::Relaxed)
+        self.chunk.memory.cells().len() - self.chunk.filled.load(Ordering::Relaxed)
     }
 
     /// Appends the parts one after the other; returns where the first begins, or `None` when
@@ -105,7 +140,7 @@ impl Filler {
         }
         let mut at = start;
         for part in parts {
-            let cells = &self.chunk.cells[at..at + part.len()];
+            let cells = &self.chunk.memory.cells()[at..at + part.len()];
             let target = cells.as_ptr().cast::<u8>().cast_mut();
             // SAFETY: the cells are as many as the part has bytes and may be written through a
             // shared reference. Only this filler writes (it is borrowed mutably, and there is no

@@ -12,9 +12,6 @@ pub(crate) struct Extent {
     pub(crate) bytes: u64,
 }
 
-/// Segments' worth of input that make a part: with less, threads cost more than they save.
-const PART_SEGMENTS: u64 = 2;
-
 /// A key at which a part may begin, and about how many bytes lie before it.
 struct Candidate<'a> {
     key: &'a [u8],
@@ -25,7 +22,7 @@ struct Candidate<'a> {
 /// does not pay. No part is smaller than about one segment.
 pub(crate) fn cuts(inputs: &[Extent], parts_max: usize, segment_bytes: u64) -> Vec<Vec<u8>> {
     let total: u64 = inputs.iter().map(|one| one.bytes).sum();
-    let parts = (total / segment_bytes.saturating_mul(PART_SEGMENTS)).min(parts_max as u64);
+    let parts = (total / segment_bytes.max(1)).min(parts_max as u64);
     let candidates = candidates(inputs);
     let mut cuts: Vec<Vec<u8>> = Vec::new();
     let mut least = segment_bytes;
@@ -93,7 +90,8 @@ mod tests {
     #[test]
     fn a_large_merge_is_cut_in_the_middle() {
         check(2, "a-b c-d e-f g-h", "e");
-        check(4, "a-b c-d e-f g-h", "e");
+        check(4, "a-b c-d e-f g-h", "c e g");
+        check(9, "a-b c-d e-f g-h", "c e g");
         check(3, "a-b c-d e-f g-h i-j k-l", "e i");
         check(2, "b-k a-b c-d e-f g-h i-j", "e");
     }
@@ -101,7 +99,7 @@ mod tests {
     #[test]
     fn one_that_is_small_or_has_one_thread_is_not_cut() {
         check(1, "a-b c-d e-f g-h", "");
-        check(2, "a-b c-d e-f", "");
+        check(2, "a-b", "");
         check(2, "", "");
         check(0, "a-b c-d e-f g-h", "");
     }
