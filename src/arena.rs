@@ -157,14 +157,24 @@ impl Filler {
 mod tests {
     use super::*;
 
+    /// In memory of the allocator and of the system.
     #[test]
     fn a_chunk_holds_what_a_vector_holds() {
-        let mut filler = Filler::new(1000);
+        for bytes in [1000, MAPPED_BYTES_MIN + 1000] {
+            holds_what_a_vector_holds(bytes);
+        }
+    }
+
+    fn holds_what_a_vector_holds(bytes: usize) {
+        let mut filler = Filler::new(bytes);
         let mut twin = Vec::new();
-        let mut step = 0_u8;
+        let mut step = 0_usize;
         loop {
             step += 1;
-            let (left, right) = (vec![step; usize::from(step) % 13], [step; 3]);
+            let (left, right) = (
+                vec![step as u8; step * bytes / 1000 % 13_000],
+                [step as u8; 3],
+            );
             let before = twin.len();
             match filler.append(&[&left, &right]) {
                 Some(start) => assert_eq!(start, before),
@@ -175,10 +185,10 @@ mod tests {
             assert_eq!(filler.chunk().read(0..twin.len()), twin);
             assert_eq!(filler.chunk().read(before..twin.len()), &twin[before..]);
         }
-        assert_eq!(filler.room(), 1000 - twin.len());
+        assert_eq!(filler.room(), bytes - twin.len());
         assert!(filler.append(&[&vec![1; filler.room()]]).is_some());
-        assert_eq!((filler.room(), filler.append(&[&[]])), (0, Some(1000)));
-        assert_eq!(filler.chunk().read(1000..1000), []);
+        assert_eq!((filler.room(), filler.append(&[&[]])), (0, Some(bytes)));
+        assert_eq!(filler.chunk().read(bytes..bytes), []);
         assert_eq!(filler.append(&[&[1]]), None);
     }
 
