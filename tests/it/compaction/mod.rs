@@ -32,6 +32,8 @@ fn small(storage: &(impl Storage + Clone)) -> Builder {
         .storage(Arc::new(storage.clone()))
         .memtable_bytes(64 << 10)
         .segment_bytes(64 << 10)
+        // What shape a tree takes shall not depend on which thread comes first.
+        .compaction_threads(1)
         .level_base_bytes(64 << 10)
         .level0_runs(2)
         .level_ratio(3)

@@ -97,7 +97,8 @@ fn a_first_level_smaller_than_the_memtables_stops_nobody() {
         for n in 0..60_000 {
             db.put(key(n * 7919 % 60_000), [1; 100]).unwrap();
         }
-        assert!(db.stats().compactions.debt_bytes > 32 * (64 << 10));
+        let debt = || db.stats().compactions.debt_bytes;
+        wait_until("enough is flushed", || debt() > 32 * (64 << 10));
         assert_eq!(db.stats().stalls.stopped, 0);
         gate.open();
         settle(&db);
