@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::prefetch::prefetch;
+
 /// Fingerprints of things, four at each place, the newest first: a fifth drives out the oldest.
 ///
 /// Another thing may have the same place and fingerprint: one of 16,000 that meet at a place.
@@ -23,15 +25,17 @@ impl Lately {
         }
     }
 
+    /// Begins to fetch what [`Lately::again`] will look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, thing: (u64, u64)) {
+        let (_, place) = self.find(thing);
+        prefetch(&self.places, place, 1);
+    }
+
     /// Whether it is remembered; it is from now on.
-    pub(crate) fn again(&self, (left, right): (u64, u64)) -> bool {
-        // Two rounds of a multiplicative hash: any odd number with mixed bits does.
-        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-        let hash = (left.rotate_left(40) ^ right).wrapping_mul(MIX);
-        let hash = (hash ^ (hash >> 32)).wrapping_mul(MIX);
-        let place = (u128::from(hash) * self.places.len() as u128) >> 64;
-        let place = usize::try_from(place).ok();
-        let Some(place) = place.and_then(|place| self.places.get(place)) else {
+    pub(crate) fn again(&self, thing: (u64, u64)) -> bool {
+        let (hash, place) = self.find(thing);
+        let Some(place) = self.places.get(place) else {
             return false;
         };
         // Zero stands for none.
@@ -43,6 +47,16 @@ impl Lately {
             place.store(there << BITS | fingerprint, Ordering::Relaxed);
         }
         is_there
+    }
+
+    /// A hash of a thing, and the place that it has, if there are any.
+    fn find(&self, (left, right): (u64, u64)) -> (u64, usize) {
+        // Two rounds of a multiplicative hash: any odd number with mixed bits does.
+        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+        let hash = (left.rotate_left(40) ^ right).wrapping_mul(MIX);
+        let hash = (hash ^ (hash >> 32)).wrapping_mul(MIX);
+        let place = (u128::from(hash) * self.places.len() as u128) >> 64;
+        (hash, place as usize)
     }
 }
 

@@ -103,6 +103,9 @@ pub enum FilterResidency {
         /// Budget for all filter pages of the store, in bytes.
         bytes: u64,
     },
+    /// By such pages in the cache of data, within [`cache_bytes`](crate::Builder::cache_bytes): how much
+    /// of it is theirs follows what lookups find in it.
+    Shared,
 }
 
 /// How the tree is kept in shape. It can be changed at any `open`; the tree follows.

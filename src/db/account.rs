@@ -58,8 +58,8 @@ impl Shared {
             written_bytes: self.counting.written_bytes(),
             syncs: self.counting.syncs(),
             lookups: counters.lookups.load(),
-            block_cache: cache_stats(&self.caches.data.blocks),
-            entry_cache: cache_stats(&self.caches.data.entries.cache),
+            block_cache: cache_stats(&self.caches.blocks),
+            entry_cache: cache_stats(&self.caches.entries.cache),
             filter_cache: cache_stats(&self.caches.pages),
             compactions: CompactionStats {
                 merges: load(&counters.compactions),

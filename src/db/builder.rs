@@ -135,7 +135,8 @@ impl Builder {
     /// Budget of the cache of data, in bytes; 0 for none. Default 64 MiB.
     ///
     /// Data blocks have all of it until it is used up; from then on entries that are looked up again
-    /// and again stay without their blocks, in up to three quarters of it.
+    /// and again stay without their blocks, in up to three quarters of it, and with
+    /// [`FilterResidency::Shared`] pages of filters in up to thirteen sixteenths.
     pub fn cache_bytes(mut self, bytes: u64) -> Builder {
         self.options.cache_bytes = bytes;
         self

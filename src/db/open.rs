@@ -14,7 +14,7 @@ use crate::journal::{self, Expect, Point, Recovered};
 use crate::key::Sequence;
 use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
-use crate::options::{Access, Create, FilterResidency, Options, Recovery};
+use crate::options::{Access, Create, Options, Recovery};
 use crate::segment::{self, Caches, Segment, sidecar};
 use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
@@ -246,11 +246,7 @@ impl Opener {
         counting: Counting,
         (last, durable, recovery): (Sequence, Sequence, RecoveryReport),
     ) -> Shared {
-        let pages = match self.options.residency {
-            FilterResidency::Pinned => 0,
-            FilterResidency::Cached { bytes } => bytes,
-        };
-        let caches = Caches::new(self.options.cache_bytes, pages);
+        let caches = Caches::new(self.options.cache_bytes, self.options.residency);
         let counters = Counters::after(manifest.state().work);
         Shared {
             options: self.options.clone(),

@@ -9,12 +9,16 @@ use std::sync::{Arc, OnceLock};
 use crate::arena::{Chunk, Filler};
 use crate::format::varint;
 use crate::key::{Kind, Sequence};
+use crate::prefetch::prefetch;
 use crate::slice::Slice;
 
 use super::pool::Pool;
 
 /// Bytes of sequence and kind, before the lengths.
 const STAMP_BYTES: usize = 8;
+
+/// Bytes of usual entries. Of longer ones the processor fetches the rest by itself.
+const USUAL_BYTES: usize = 160;
 
 /// The first chunk is small, as many tables are; each is twice as long as the one before, up to
 /// the most, which is also what a slice that a user keeps can hold of memory.
@@ -184,6 +188,13 @@ impl Entries {
             adder.filler = Some((filler, number));
         }
         EntryRef::new(number, start)
+    }
+
+    /// Begins to fetch an entry that will be read, as far as usual ones go.
+    pub(super) fn prefetch(&self, entry: EntryRef) {
+        if let Some(chunk) = self.chunks.get(entry.chunk()).get() {
+            prefetch(chunk.read_from(entry.start()), 0, USUAL_BYTES);
+        }
     }
 
     /// The entry of this name, which is not [`EntryRef::NONE`].

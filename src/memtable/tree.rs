@@ -162,6 +162,13 @@ impl Tree {
         self.entries.get(entry)
     }
 
+    /// Begins to fetch entries that will be read one after the other.
+    pub(super) fn prefetch(&self, entries: &[EntryRef]) {
+        for entry in entries {
+            self.entries.prefetch(*entry);
+        }
+    }
+
     #[inline]
     fn root(&self) -> Option<NodeRef> {
         let name = self.root.load(Memory::Acquire);

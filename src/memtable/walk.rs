@@ -85,6 +85,10 @@ impl Walk {
             Direction::Forward => self.refill_forward(&next),
             Direction::Backward => self.refill_backward(&next),
         }
+        // Neighbours by key lie anywhere. Of the first leaf, many want one entry.
+        if !matches!(next, Position::Start(_)) {
+            self.table.tree.prefetch(&self.entries);
+        }
         self.entries.reverse();
     }
 

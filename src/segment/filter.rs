@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cache::{Cache, Weigh};
+use crate::cache::Weigh;
 use crate::error::Error;
 use crate::filter::{Answer, Filter, FilterKind, KeyHash, Lookup, Window};
 use crate::format::Malformed;
@@ -13,6 +13,7 @@ use crate::format::segment::{
 };
 use crate::storage::{ReadCause, ReadFile};
 
+use super::Caches;
 use super::get::Probe;
 
 /// Words of one verified page.
@@ -151,12 +152,7 @@ impl SegmentFilter {
     }
 
     /// Asks the filter. A page that cannot be read means "maybe": counted, never an error.
-    pub(crate) fn ask(
-        &self,
-        hash: KeyHash,
-        pages: &Cache<FilterPage>,
-        probe: &mut Probe,
-    ) -> Answer {
+    pub(crate) fn ask(&self, hash: KeyHash, caches: &Caches, probe: &mut Probe) -> Answer {
         if let Body::Pinned(words) = &self.body {
             return self.filter.ask(hash, words.get());
         }
@@ -164,7 +160,7 @@ impl SegmentFilter {
             Lookup::Answered(answer) => return answer,
             Lookup::Window(window) => window,
         };
-        match self.fetch(&window, (pages, probe)) {
+        match self.fetch(&window, (caches, probe)) {
             Ok(answer) => answer,
             Err(_damaged) => {
                 probe.filter_damaged = true;
@@ -186,7 +182,7 @@ impl SegmentFilter {
     fn fetch(
         &self,
         window: &Window,
-        (pages, probe): (&Cache<FilterPage>, &mut Probe),
+        (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Answer, Malformed> {
         let words = window.words();
         let page_words = PAGE_WORDS as u64;
@@ -200,7 +196,7 @@ impl SegmentFilter {
         };
         let mut count = 0;
         for page in words.start / page_words..=(words.end - 1) / page_words {
-            let content = self.page(page, (pages, probe))?;
+            let content = self.page(page, (caches, probe))?;
             let from = words.start.max(page * page_words) - page * page_words;
             let to = words.end.min((page + 1) * page_words) - page * page_words;
             let part = content
@@ -223,18 +219,18 @@ impl SegmentFilter {
     fn page(
         &self,
         page: u64,
-        (pages, probe): (&Cache<FilterPage>, &mut Probe),
+        (caches, probe): (&Caches, &mut Probe),
     ) -> Result<FilterPage, Malformed> {
         probe.filter_pages += 1;
         let key = (self.source.file_id, self.start + page * PAGE_BYTES as u64);
-        if let Some(found) = pages.get(key) {
+        if let Some(found) = caches.pages.get(key) {
             probe.from_cache += 1;
             return Ok(found);
         }
         let (words, len) = self.source.read(self.start, self.body_words, page)?;
         probe.read_bytes += len as u64;
         let found = FilterPage(Arc::from(words));
-        pages.insert(key, found.clone());
+        caches.keep_page(key, found.clone());
         Ok(found)
     }
 

@@ -93,7 +93,7 @@ impl Segment {
     fn answer(body: &Body, hash: KeyHash, caches: &Caches, probe: &mut Probe) -> Answer {
         match &body.filter {
             FilterState::Ready(filter) => {
-                let answer = filter.ask(hash, &caches.pages, probe);
+                let answer = filter.ask(hash, caches, probe);
                 probe.answer = Some(answer);
                 answer
             }
@@ -111,7 +111,7 @@ impl Segment {
             return None;
         }
         let key = (wanted.hash, wanted.key);
-        let kept = caches.data.entry(self.meta.id, key)?;
+        let kept = caches.entry(self.meta.id, key)?;
         // It stands for its block.
         probe.data_blocks += 1;
         probe.from_cache += 1;
@@ -158,7 +158,7 @@ impl Segment {
         (hash, key): (KeyHash, &[u8]),
         (caches, probe): (&Caches, &mut Probe),
     ) -> Next {
-        let answer = filter.ask(hash, &caches.pages, probe);
+        let answer = filter.ask(hash, caches, probe);
         probe.answer = Some(answer);
         Self::next(body, filter, (answer, key), probe)
     }
@@ -218,7 +218,8 @@ impl Segment {
             return Ok(Some(kept));
         }
         while block < body.fences.block_count() {
-            let (content, is_enough) = self.block_for_entry(body, block, caches, probe)?;
+            let (content, is_enough) =
+                self.block_for_entry(body, (block, wanted.hash), caches, probe)?;
             let found = content.shape.search(&content.payload, key, sequence, group);
             match found.map_err(|malformed| self.malformed_block(body, block, &malformed))? {
                 Found::Absent => return Ok(None),
@@ -231,7 +232,7 @@ impl Segment {
                     let hit = Hit { kind, value };
                     if !is_enough && self.is_all_visible(sequence) {
                         let key = (wanted.hash, key);
-                        caches.data.entries.offer(self.meta.id, key, &hit);
+                        caches.entries.offer(self.meta.id, key, &hit);
                     }
                     return Ok(Some(hit));
                 }
@@ -249,15 +250,16 @@ impl Segment {
     fn block_for_entry(
         &self,
         body: &Body,
-        ordinal: u32,
+        (ordinal, hash): (u32, KeyHash),
         caches: &Caches,
         probe: &mut Probe,
     ) -> Result<(Block, bool)> {
         if let Some(block) = self.block_in_memory(body, ordinal, caches, probe) {
-            let is_enough = block.payload.is_mapped() || !caches.data.wants_entry_of_kept();
+            let is_enough = block.payload.is_mapped() || !caches.wants_entry_of_kept();
             return Ok((block, is_enough));
         }
-        let wants = |place, len| caches.data.wants(place, len);
+        caches.prefetch_wants((self.meta.id, body.fences.extent(ordinal).0), hash);
+        let wants = |place, len| caches.wants(place, len);
         self.block_from_file(body, ordinal, (caches, probe), wants)
     }
 }

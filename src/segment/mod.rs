@@ -6,13 +6,14 @@
 
 mod ahead;
 mod block;
+mod caches;
+mod division;
 mod entries;
 mod fences;
 mod files;
 mod filter;
 mod get;
 mod inspect;
-mod kept;
 mod keys;
 mod map;
 mod reader;
@@ -29,7 +30,7 @@ mod writer;
 
 pub(crate) use ahead::Reading;
 pub(crate) use block::Block;
-pub(crate) use filter::FilterPage;
+pub(crate) use caches::Caches;
 pub(crate) use get::{Hit, Probe};
 pub use inspect::{BlockInfo, Inspection, RegionInfo};
 pub(crate) use reader::Segment;
@@ -39,9 +40,7 @@ pub(crate) use verify::Verifier;
 pub(crate) use walk::SegmentWalk;
 pub(crate) use writer::{Finished, Writer, WriterOptions};
 
-use crate::cache::Cache;
-
-use kept::DataCache;
+use crate::cache::CacheKey;
 
 /// The name of a segment's file.
 pub(crate) fn file_name(id: u64) -> String {
@@ -58,26 +57,4 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
 /// The salt of the filter in this file.
 pub(crate) fn filter_salt(hash_seed: u64, file: u64) -> u64 {
     hash_seed.wrapping_mul(file | 1).rotate_left(29) ^ file
-}
-
-/// What all segments of a store share while they are read.
-#[derive(Debug)]
-pub(crate) struct Caches {
-    pub(crate) data: DataCache,
-    pub(crate) pages: Cache<FilterPage>,
-}
-
-impl Caches {
-    /// With budgets of so many bytes; a cache of none holds nothing.
-    pub(crate) fn new(data_bytes: u64, page_bytes: u64) -> Caches {
-        Caches {
-            data: DataCache::new(data_bytes),
-            pages: Cache::new(page_bytes),
-        }
-    }
-
-    /// Nothing is kept.
-    pub(crate) fn none() -> Caches {
-        Caches::new(0, 0)
-    }
 }

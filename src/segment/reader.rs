@@ -251,7 +251,7 @@ impl Segment {
         if let Some(block) = self.block_in_memory(body, ordinal, caches, probe) {
             return Ok(block);
         }
-        let wants = |place, _| caches.data.wants_scanned(place);
+        let wants = |place, _| caches.wants_scanned(place);
         let (block, _) = self.block_from_file(body, ordinal, (caches, probe), wants)?;
         Ok(block)
     }
@@ -269,7 +269,7 @@ impl Segment {
         let mapped = body.mapped.as_ref();
         let block = mapped
             .and_then(|mapped| mapped.get(ordinal, (offset, len)))
-            .or_else(|| caches.data.blocks.get((self.meta.id, offset)))?;
+            .or_else(|| caches.blocks.get((self.meta.id, offset)))?;
         probe.from_cache += 1;
         Some(block)
     }
@@ -299,7 +299,7 @@ impl Segment {
             _ => {
                 let is_wanted = wants(place, len);
                 if is_wanted {
-                    caches.data.keep(place, block.clone());
+                    caches.keep(place, block.clone());
                 }
                 is_wanted
             }

@@ -133,11 +133,7 @@ fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
     let finished = writer.finish(0, 3).unwrap();
     let segment = Segment::open(&storage, 5, finished.meta, residency).unwrap();
     assert!(segment.damage().is_none() && segment.filter_damage().is_none());
-    let pages = match residency {
-        FilterResidency::Pinned => 0,
-        FilterResidency::Cached { bytes } => bytes,
-    };
-    let caches = Caches::new(1 << 20, pages);
+    let caches = Caches::new(1 << 20, residency);
     World {
         segment: Arc::new(segment),
         caches: Arc::new(caches),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use criba::Db;
 use criba::storage::{Memory, ReadCause};
+use criba::{Db, FilterResidency};
 
 const KEYS: u64 = 40_000;
 /// Data of 5 MB, and a cache for a fifth of it.
@@ -22,10 +22,15 @@ fn value(n: u64, round: u8) -> Vec<u8> {
 }
 
 fn store(cache_bytes: u64) -> Db {
+    store_with(cache_bytes, FilterResidency::Pinned)
+}
+
+fn store_with(cache_bytes: u64, residency: FilterResidency) -> Db {
     let db = Db::builder("kept")
         .compaction(criba::Compaction::Manual)
         .storage(Arc::new(Memory::new()))
         .cache_bytes(cache_bytes)
+        .filter_residency(residency)
         .memtable_bytes(64 << 20)
         .open()
         .unwrap();
@@ -170,4 +175,68 @@ fn a_scan_of_everything_drives_out_nothing_and_one_that_comes_again_is_kept() {
     assert!(reads_of_scan(&db, half..KEYS) > all / 2);
     let after = reads_of_scan(&db, 0..half);
     assert!(after * 5 <= first, "{after} of {first}");
+}
+
+/// Less than filters, of 80 kB, and data would take together.
+const SHARED_BYTES: u64 = 96 << 10;
+
+/// Pages of filters that are read for each of many lookups of absent keys, the first ones not counted.
+fn pages_read(db: &Db) -> f64 {
+    let look_up = |count: u64| {
+        let before = db.stats().reads;
+        for n in 0..count {
+            assert_eq!(db.get(format!("{}x", key(n * 7919 % KEYS))).unwrap(), None);
+        }
+        let reads = db.stats().reads.since(&before);
+        reads.get(ReadCause::Filter).calls as f64 / count as f64
+    };
+    look_up(10 * KEYS);
+    look_up(KEYS)
+}
+
+#[test]
+fn pages_of_filters_get_the_budget_that_they_share_where_only_they_are_wanted() {
+    let db = store_with(SHARED_BYTES, FilterResidency::Shared);
+    // Blocks fill it first, of which hardly one is ever found again.
+    for n in 0..KEYS {
+        db.get(key(n * 7919 % KEYS)).unwrap();
+    }
+    let (read, stats) = (pages_read(&db), db.stats());
+    let pages = &stats.filter_cache;
+    assert!(pages.capacity_bytes > SHARED_BYTES * 3 / 4, "{pages:?}");
+    assert!(pages.bytes <= pages.capacity_bytes);
+    let together =
+        [&stats.block_cache, &stats.entry_cache, pages].map(|cache| cache.capacity_bytes);
+    assert_eq!(together.iter().sum::<u64>(), SHARED_BYTES);
+    // A half of the budget apart from the data, whatever is asked, reads more.
+    let bytes = SHARED_BYTES / 2;
+    let apart = store_with(bytes, FilterResidency::Cached { bytes });
+    let read_apart = pages_read(&apart);
+    assert!(read * 2.0 < read_apart, "{read}, {read_apart} apart");
+}
+
+#[test]
+fn blocks_get_the_budget_that_they_share_where_only_they_are_found_again() {
+    let db = store_with(SHARED_BYTES, FilterResidency::Shared);
+    pages_read(&db);
+    // A third of the budget, scanned over and over, beside keys that are nowhere twice.
+    for n in 0..40_000 {
+        assert_eq!(db.range(key(n % 10 * 20)..).take(40).count(), 40);
+        db.get(format!("{}y", key(n * 7919 % KEYS))).unwrap();
+    }
+    let stats = db.stats();
+    let (blocks, pages) = (&stats.block_cache, &stats.filter_cache);
+    assert!(pages.capacity_bytes < SHARED_BYTES / 4, "{pages:?}");
+    assert!(blocks.capacity_bytes > SHARED_BYTES / 2, "{blocks:?}");
+}
+
+#[test]
+fn shared_pages_stay_while_there_is_room() {
+    let db = store_with(16 << 20, FilterResidency::Shared);
+    reads_of(&db, 0, 0..KEYS);
+    let before = db.stats().reads;
+    reads_of(&db, 0, 0..KEYS);
+    pages_read(&db);
+    let reads = db.stats().reads.since(&before);
+    assert_eq!(reads.get(ReadCause::Filter).calls, 0);
 }

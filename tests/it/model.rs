@@ -108,9 +108,14 @@ fn settings() -> impl Strategy<Value = Settings> {
         FilterPolicy::Budget { bits_per_key: 1.5 },
         FilterPolicy::Budget { bits_per_key: 9.0 },
     ];
+    let residencies = vec![
+        FilterResidency::Pinned,
+        FilterResidency::Cached { bytes: 8192 },
+        FilterResidency::Shared,
+    ];
     (
         prop::sample::select(filters),
-        prop::bool::ANY,
+        prop::sample::select(residencies),
         prop::bool::ANY,
         prop::sample::select(vec![512_u32, 4096]),
         prop::sample::select(vec![1_u32, 4, 16]),
@@ -121,7 +126,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         .prop_map(
             |(
                 filter,
-                cached,
+                residency,
                 zstd,
                 block_bytes,
                 entries_per_group,
@@ -130,11 +135,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 threads,
             )| Settings {
                 filter,
-                residency: if cached {
-                    FilterResidency::Cached { bytes: 8192 }
-                } else {
-                    FilterResidency::Pinned
-                },
+                residency,
                 compression: if zstd {
                     Compression::Zstd { level: 1 }
                 } else {

@@ -50,6 +50,11 @@ pub trait Engine: Read + Send + Sync {
     /// What a thread that only reads would use: a transaction kept open where the store has them.
     fn reader(&self) -> Result<Box<dyn Read + '_>>;
 
+    /// Sorted runs that a lookup of an absent key asks, where the store can tell.
+    fn runs_asked(&self, _absent: &[u8]) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     fn close(self: Box<Self>) -> Result<()>;
 }
 

@@ -134,6 +134,12 @@ pub const SECTIONS: &[Section] = &[
                 "absent, starved: device bytes",
             ),
             in_unit(Count, "starved_absent_reads", "absent, starved: reads"),
+            in_unit(Count, "starved_absent_runs", "absent, starved: runs asked"),
+            in_unit(
+                Bytes,
+                "starved_absent_bytes_per_run",
+                "absent, starved: device bytes for each run",
+            ),
         ],
     },
     Section {
@@ -333,8 +339,8 @@ pub const TARGETS: &[Target] = &[
         AtMost(12288.0),
     ),
     target(
-        "starved, absent: device bytes",
-        "starved_absent_bytes",
+        "starved, absent: device bytes for each run asked",
+        "starved_absent_bytes_per_run",
         Itself,
         AtMost(4096.0),
     ),

@@ -160,15 +160,16 @@ pub(crate) fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
-/// `pinned` or `cached:BYTES`.
+/// `pinned`, `shared` or `cached:BYTES`.
 pub(crate) fn residency(text: &str) -> Result<FilterResidency, String> {
     match text.split_once(':') {
         None if text == "pinned" => Ok(FilterResidency::Pinned),
+        None if text == "shared" => Ok(FilterResidency::Shared),
         Some(("cached", number)) => Ok(FilterResidency::Cached {
             bytes: bytes(number)?,
         }),
         _ => Err(format!(
-            "{text} is no residency; choose pinned or cached:BYTES, say cached:1MiB"
+            "{text} is no residency; choose pinned, shared or cached:BYTES, say cached:1MiB"
         )),
     }
 }
@@ -177,6 +178,7 @@ pub(crate) fn residency(text: &str) -> Result<FilterResidency, String> {
 pub(crate) fn residency_name(residency: FilterResidency) -> String {
     match residency {
         FilterResidency::Pinned => "pinned".into(),
+        FilterResidency::Shared => "shared".into(),
         FilterResidency::Cached { bytes } => format!("cached:{}", bytes_name(bytes)),
     }
 }
@@ -280,6 +282,7 @@ mod tests {
             residency_name(residency("cached:1MiB").unwrap()),
             "cached:1MiB"
         );
+        assert_eq!(residency_name(residency("shared").unwrap()), "shared");
         assert!(residency("cached").is_err() && residency("cached:-1").is_err());
     }
 

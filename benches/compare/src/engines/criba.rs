@@ -3,8 +3,8 @@
 //! (`Durability::Process`) or synced. The default filter is Bloomier with the slot, 16 bits for each
 //! key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits.
 //! `criba-mmap` reads its files through memory maps, as LMDB does, and caches no blocks. Where
-//! filters are starved, half of the budget is for filter pages, half for data; the index, a short
-//! key for each block, is in memory always.
+//! filters are starved, their pages share the cache with data (`FilterResidency::Shared`); the index,
+//! a short key for each block, is in memory always.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -55,13 +55,11 @@ fn builder(dir: &Path, settings: &Settings) -> Builder {
             true => Compression::Zstd { level: 1 },
             false => Compression::None,
         });
-    if !settings.starved {
-        return builder.cache_bytes(settings.cache_bytes);
+    let builder = builder.cache_bytes(settings.cache_bytes);
+    match settings.starved {
+        true => builder.filter_residency(FilterResidency::Shared),
+        false => builder,
     }
-    let half = settings.cache_bytes / 2;
-    builder
-        .cache_bytes(half)
-        .filter_residency(FilterResidency::Cached { bytes: half })
 }
 
 impl Read for Criba {
@@ -115,6 +113,10 @@ impl Engine for Criba {
         Ok(Box::new(Criba {
             db: self.db.clone(),
         }))
+    }
+
+    fn runs_asked(&self, absent: &[u8]) -> Result<Option<u64>> {
+        Ok(Some(self.db.explain(absent)?.blocks_without_filters))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

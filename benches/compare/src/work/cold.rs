@@ -35,7 +35,13 @@ pub fn run_starved(bench: &mut Bench) -> Result<()> {
     bench.job.settings.starved = true;
     prepare(bench)?;
     bench.set("starved_cache", cache_bytes as f64);
-    measure(bench, "starved", ABSENT_STARVED)
+    measure(bench, "starved", ABSENT_STARVED)?;
+    // Each run that is asked has a filter of its own.
+    if let Some(runs) = bench.metrics.get("starved_absent_runs") {
+        let bytes = bench.metrics["starved_absent_bytes"] / runs;
+        bench.set("starved_absent_bytes_per_run", bytes);
+    }
+    Ok(())
 }
 
 fn prepare(bench: &mut Bench) -> Result<()> {
@@ -71,9 +77,15 @@ fn batches(
     count: u64,
     lookup: &mut dyn FnMut(&Bench, &mut Rng) -> Result<()>,
 ) -> Result<()> {
-    let mut rng = bench.rng(6);
+    let (mut rng, mut sample) = (bench.rng(6), bench.rng(7));
     let (mut bytes, mut reads, mut took) = (0, 0, Duration::ZERO);
+    let (mut runs, mut sampled) = (0, 0);
     for _ in 0..BATCHES {
+        // Runs may be merged meanwhile.
+        let absent = Key::of(Order::Random, ABSENT + sample.below(ABSENT));
+        if let Some(asked) = bench.engine()?.runs_asked(absent.bytes())? {
+            (runs, sampled) = (runs + asked, sampled + 1);
+        }
         drop_page_cache(&bench.job.dir)?;
         let io = Io::now()?;
         let begun = Instant::now();
@@ -90,5 +102,8 @@ fn batches(
     bench.set(format!("{name}_bytes"), bytes as f64 / done);
     bench.set(format!("{name}_reads"), reads as f64 / done);
     bench.set(format!("{name}_us"), took.as_secs_f64() * 1e6 / done);
+    if sampled > 0 {
+        bench.set(format!("{name}_runs"), runs as f64 / f64::from(sampled));
+    }
     Ok(())
 }

@@ -64,7 +64,8 @@ pub(crate) struct StudyArgs {
           default_value = "none,bloom:10,bloom:15,bloomier:block,bloomier:slot",
           default_value_if("tree", "true", "bloom,bloomier-uniform,budget"))]
     pub(crate) filter: Vec<StudyFilter>,
-    /// Where filters are: pinned in memory, or in a cache of pages, cached:BYTES.
+    /// Where filters are: pinned in memory, in a cache of pages, cached:BYTES, or shared, within the
+    /// bytes of --cache-bytes.
     #[arg(long, default_value = "pinned", value_parser = choice::residency)]
     pub(crate) residency: FilterResidency,
     /// Cache for data blocks; with anything but 0, reads are no longer those of a cold lookup.

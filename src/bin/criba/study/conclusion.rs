@@ -20,8 +20,8 @@ pub(crate) fn sentence(rows: &[Row], residency: FilterResidency) -> String {
     if let (Some(row), Some(none)) = (filtered, none) {
         sentences.push(against_none(row, none));
     }
-    if let (FilterResidency::Cached { bytes }, Some(row)) = (residency, filtered) {
-        sentences.push(starved(row, bytes));
+    if let Some(row) = filtered {
+        sentences.extend(starved(row, residency));
     }
     if sentences.is_empty() {
         return "There is nothing to compare: choose none or a Bloom filter beside a Bloomier one."
@@ -55,17 +55,23 @@ fn against_none(row: &Row, none: &Row) -> String {
     )
 }
 
-fn starved(row: &Row, cache_bytes: u64) -> String {
+fn starved(row: &Row, residency: FilterResidency) -> Option<String> {
     let (present, absent) = (&row.counts.present, &row.counts.absent);
-    format!(
-        "With {} for filters of {} bytes, a present lookup with {} reads {:.0} bytes, filter pages \
-         included, and an absent one {:.0} for each run it asks.",
-        bytes_name(cache_bytes),
-        thousands(row.memory.filter_bytes),
+    let filters = thousands(row.memory.filter_bytes);
+    let room = match residency {
+        FilterResidency::Pinned => return None,
+        FilterResidency::Cached { bytes } => {
+            format!("{} for filters of {filters} bytes", bytes_name(bytes))
+        }
+        FilterResidency::Shared => format!("filters of {filters} bytes in the cache of data"),
+    };
+    Some(format!(
+        "With {room}, a present lookup with {} reads {:.0} bytes, filter pages included, and an absent \
+         one {:.0} for each run it asks.",
         row.setting,
         per(present.reads.bytes, present.lookups),
         per(absent.reads.bytes, absent.probes)
-    )
+    ))
 }
 
 fn present_reads(row: &Row) -> f64 {
@@ -146,6 +152,11 @@ mod tests {
         );
         assert!(
             text.contains("reads 4100 bytes") && text.contains("absent one 2 for"),
+            "{text}"
+        );
+        let text = sentence(&rows, FilterResidency::Shared);
+        assert!(
+            text.contains("With filters of 10,020 bytes in the cache of data"),
             "{text}"
         );
     }
