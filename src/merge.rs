@@ -7,6 +7,7 @@ use std::collections::binary_heap::PeekMut;
 use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
 use crate::format::block::Entry;
+use crate::key::long_head;
 use crate::slice::Slice;
 
 /// Several cursors of one direction as one. No two of them hold the same key and sequence.
@@ -20,14 +21,40 @@ pub(crate) struct Merge {
 /// A cursor that stands at an entry. The heap's greatest is what comes first.
 #[derive(Debug)]
 struct Head {
+    /// Of two with different ranks the one with the smaller comes first: most are told apart without a
+    /// look at their entries.
+    rank: u128,
     cursor: Box<dyn Cursor>,
     direction: Direction,
 }
 
+impl Head {
+    fn of(cursor: Box<dyn Cursor>, direction: Direction) -> Head {
+        let mut head = Head {
+            rank: 0,
+            cursor,
+            direction,
+        };
+        head.set_rank();
+        head
+    }
+
+    /// The cursor has moved.
+    fn set_rank(&mut self) {
+        let head = long_head(self.cursor.entry().key);
+        self.rank = match self.direction {
+            Direction::Forward => head,
+            Direction::Backward => !head,
+        };
+    }
+}
+
 impl Ord for Head {
     fn cmp(&self, other: &Head) -> Ordering {
-        let (one, other) = (self.cursor.entry(), other.cursor.entry());
-        self.direction.compare(&other, &one)
+        other.rank.cmp(&self.rank).then_with(|| {
+            let (one, other) = (self.cursor.entry(), other.cursor.entry());
+            self.direction.compare(&other, &one)
+        })
     }
 }
 
@@ -58,10 +85,7 @@ impl Merge {
     fn start(&mut self) -> Result<()> {
         for mut cursor in std::mem::take(&mut self.waiting) {
             if cursor.advance()? {
-                self.heap.push(Head {
-                    cursor,
-                    direction: self.direction,
-                });
+                self.heap.push(Head::of(cursor, self.direction));
             }
         }
         Ok(())
@@ -72,10 +96,12 @@ impl Cursor for Merge {
     fn advance(&mut self) -> Result<bool> {
         if !self.waiting.is_empty() {
             self.start()?;
-        } else if let Some(mut head) = self.heap.peek_mut()
-            && !head.cursor.advance()?
-        {
-            PeekMut::pop(head);
+        } else if let Some(mut head) = self.heap.peek_mut() {
+            if head.cursor.advance()? {
+                head.set_rank();
+            } else {
+                PeekMut::pop(head);
+            }
         }
         Ok(!self.heap.is_empty())
     }

@@ -40,6 +40,15 @@ pub(crate) struct Progress {
     pub(crate) written_bytes: AtomicU64,
 }
 
+impl Progress {
+    /// Adds what was read since the last time. Parts of a merge count in one place: not for each entry.
+    fn note(&self, entries: &mut u64, bytes: &mut u64) {
+        let (entries, bytes) = (std::mem::take(entries), std::mem::take(bytes));
+        self.read_entries.fetch_add(entries, Ordering::Relaxed);
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Entries, and bytes of keys and values, between two looks at the clock and at the cancel flag.
 const STRIDE: u64 = 1024;
 const STRIDE_BYTES: u64 = 1 << 20;
@@ -137,12 +146,9 @@ pub(crate) fn merge(
             break;
         }
         read += 1;
-        let bytes = (entry.key.len() + entry.value.len()) as u64;
-        progress.read_bytes.fetch_add(bytes, Ordering::Relaxed);
-        read_bytes += bytes;
+        read_bytes += (entry.key.len() + entry.value.len()) as u64;
         if read == STRIDE || read_bytes >= STRIDE_BYTES {
-            progress.read_entries.fetch_add(read, Ordering::Relaxed);
-            (read, read_bytes) = (0, 0);
+            progress.note(&mut read, &mut read_bytes);
             if progress.cancelled.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
@@ -153,6 +159,6 @@ pub(crate) fn merge(
             output.add(&entry)?;
         }
     }
-    progress.read_entries.fetch_add(read, Ordering::Relaxed);
+    progress.note(&mut read, &mut read_bytes);
     Ok(())
 }

@@ -219,7 +219,9 @@ impl Opener {
         } else {
             recovered.watermark.min(last)
         };
+        let active = Arc::new(table);
         let writing = Writing {
+            active: Arc::clone(&active),
             journal: None,
             point: recovered.point,
             last_journal: recovered.last.unwrap_or(0),
@@ -229,7 +231,7 @@ impl Opener {
             has_asked: false,
         };
         let view = View {
-            active: Arc::new(table),
+            active,
             sealed: Vec::new(),
             version: Arc::new(version),
         };

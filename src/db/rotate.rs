@@ -57,7 +57,8 @@ impl Shared {
         let durable = journal.point().last();
         self.durable.fetch_max(durable.0, Ordering::AcqRel);
         if many {
-            self.seal_active(self.sealed_before(&journal));
+            let sealed = Self::sealed_before(writing, &journal);
+            self.seal_active(writing, sealed);
         }
         writing.recovered.clear();
         self.begin_journal(journal, writing);
@@ -101,7 +102,7 @@ impl Shared {
     /// when the active one is empty.
     pub(crate) fn rotate(&self, writing: &mut Writing, then: Then) -> Result<()> {
         self.begin_session(writing)?;
-        if self.view.load().active.is_empty() {
+        if writing.active.is_empty() {
             return Ok(());
         }
         self.start_flusher()?;
@@ -112,14 +113,14 @@ impl Shared {
             old.seal(next.id()).map_err(|error| self.poison(error))?;
             writing.unsynced.push(Unsynced::of(old));
         }
-        let sealed = self.sealed_before(&next);
+        let sealed = Self::sealed_before(writing, &next);
         writing.last_journal = next.id();
         let old = writing.journal.replace(next);
         writing.has_asked = false;
         if then == Then::MoreWrites {
             self.ask_for_journal(writing, old);
         }
-        self.seal_active(sealed);
+        self.seal_active(writing, sealed);
         Ok(())
     }
 
@@ -140,10 +141,10 @@ impl Shared {
     }
 
     /// Everything in the active memtable is in journals before this one.
-    fn sealed_before(&self, next: &journal::Writer) -> Sealed {
+    fn sealed_before(writing: &Writing, next: &journal::Writer) -> Sealed {
         let point = next.point();
         Sealed {
-            table: Arc::clone(&self.view.load().active),
+            table: Arc::clone(&writing.active),
             last: point.last(),
             floor: JournalFloor {
                 id: next.id(),
@@ -153,14 +154,15 @@ impl Shared {
         }
     }
 
-    fn seal_active(&self, sealed: Sealed) {
+    fn seal_active(&self, writing: &mut Writing, sealed: Sealed) {
         let sealed = Arc::new(sealed);
+        writing.active = Arc::new(Memtable::new(self.options.memtable_bytes));
         // What the old view holds, the new one does.
         self.install(|view| {
             let mut all = vec![sealed];
             all.extend(view.sealed.iter().cloned());
             View {
-                active: Arc::new(Memtable::new(self.options.memtable_bytes)),
+                active: Arc::clone(&writing.active),
                 sealed: all,
                 version: Arc::clone(&view.version),
             }

@@ -19,6 +19,7 @@ use crate::segment::{self, Segment};
 use crate::storage::{self, DAMAGED, Storage};
 
 use super::shared::{Sealed, Shared, View, lock};
+use super::write::Writing;
 
 /// Whether a refusal is about journals, which [`Recovery`] can get past.
 pub(crate) fn is_passable(error: &Error, manifest: &Manifest) -> bool {
@@ -136,16 +137,16 @@ impl Shared {
             chain: journal.point().chain,
         };
         let sealed = Sealed {
-            table: Arc::clone(&self.view.load().active),
+            table: Arc::clone(&writing.active),
             last: Sequence(floor.next.0 - 1),
             floor,
         };
         if sealed.table.is_empty() {
-            self.switch(floor, (Vec::new(), Vec::new()))?;
+            self.switch(&mut writing, floor, (Vec::new(), Vec::new()))?;
         } else {
             self.flush_into(&sealed, |finished| {
                 let opened = self.open_finished(finished)?;
-                self.switch(floor, opened)
+                self.switch(&mut writing, floor, opened)
             })?;
         }
         writing.recovered.clear();
@@ -164,6 +165,7 @@ impl Shared {
 
     fn switch(
         &self,
+        writing: &mut Writing,
         floor: JournalFloor,
         (added, segments): (Vec<SegmentMeta>, Vec<Arc<Segment>>),
     ) -> Result<()> {
@@ -176,8 +178,9 @@ impl Shared {
         switched.map_err(|error| self.poison(error))?;
         self.durable
             .store(floor.next.0 - 1, std::sync::atomic::Ordering::Release);
+        writing.active = Arc::new(Memtable::new(self.options.memtable_bytes));
         self.install_behind(|view| View {
-            active: Arc::new(Memtable::new(self.options.memtable_bytes)),
+            active: Arc::clone(&writing.active),
             sealed: Vec::new(),
             version: Arc::new(view.version.with(segments, &[])),
         });

@@ -29,6 +29,8 @@ pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
 /// What the one who writes has in hand.
 #[derive(Debug)]
 pub(crate) struct Writing {
+    /// Invariant: the active one of the view, which is replaced only by who has this in hand.
+    pub(crate) active: Arc<Memtable>,
     /// `None` until the first write of this session.
     pub(crate) journal: Option<journal::Writer>,
     /// Where the next journal begins while there is none.
@@ -195,10 +197,8 @@ impl Shared {
         let mut writing = lock(&self.writer);
         self.check_writable()?;
         self.begin_session(&mut writing)?;
-        let view = self.view.load();
-        let (bytes, limit) = (view.active.bytes(), self.options.memtable_bytes);
-        if bytes >= limit && view.sealed.len() < self.options.sealed_memtables_max {
-            drop(view);
+        let (bytes, limit) = (writing.active.bytes(), self.options.memtable_bytes);
+        if bytes >= limit && self.view.load().sealed.len() < self.options.sealed_memtables_max {
             self.rotate(&mut writing, Then::MoreWrites)?;
         } else if bytes >= limit / 2 {
             self.ask_for_journal(&mut writing, None);
@@ -217,9 +217,13 @@ impl Shared {
                 error @ Error::Invalid(_) => error,
                 error => self.poison(error),
             })?;
-        let active = Arc::clone(&self.view.load().active);
         let mut writes = self.gaps.writes();
-        let inserted = insert(&active, self.hash_seed, (first, payload), Some(&mut writes))?;
+        let inserted = insert(
+            &writing.active,
+            self.hash_seed,
+            (first, payload),
+            Some(&mut writes),
+        )?;
         assert_eq!(inserted, count, "a batch counts its operations");
         Counters::add(&self.counters.user_bytes, user_bytes);
         self.visible

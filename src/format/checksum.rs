@@ -6,8 +6,9 @@
 /// The checksum of `parts`, one after the other, at `offset` in the file with this identity.
 pub(crate) fn at(file_id: u64, offset: u64, parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&file_id.to_le_bytes());
-    hasher.update(&offset.to_le_bytes());
+    // At once: each call has a cost of its own, beside that of its bytes.
+    let place = u128::from(offset) << 64 | u128::from(file_id);
+    hasher.update(&place.to_le_bytes());
     for part in parts {
         hasher.update(part);
     }

@@ -95,7 +95,7 @@ impl Memtable {
         let mut inserter = lock(&self.inserter);
         let least = self.sequence_min.load(Memory::Relaxed).min(sequence.0);
         self.sequence_min.store(least, Memory::Relaxed);
-        self.filter.insert(hash);
+        self.filter.insert_alone(hash);
         let target = Target { key, sequence };
         let next = self.tree.insert(&mut inserter, target, (kind, value));
         self.count_key(hash, key, kind, next);
