@@ -121,6 +121,7 @@ impl SegmentFilter {
         let mut body = Body::OnDisk;
         if pinned {
             let mut words = Words::with_capacity(body_words as usize);
+            source.file.will_read(start, end - start);
             for page in 0..body_words.div_ceil(PAGE_WORDS as u64) {
                 words.space.extend(source.read(start, body_words, page)?.0);
             }
@@ -143,6 +144,8 @@ impl SegmentFilter {
     /// their offsets and what is wrong. Reads every page.
     pub(crate) fn damaged_pages_on_disk(&self) -> Vec<(u64, Malformed)> {
         let pages = 0..self.body_words.div_ceil(PAGE_WORDS as u64);
+        let file = &self.source.file;
+        file.will_read(self.start, pages_len(self.body_words));
         let check = |page: u64| {
             let read = self.source.read(self.start, self.body_words, page);
             let offset = self.start + page * PAGE_BYTES as u64;

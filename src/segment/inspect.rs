@@ -1,9 +1,11 @@
 //! Everything about one segment, read and verified whole.
 
+use crate::cursor::Direction;
 use crate::error::Result;
 use crate::format::block::Group;
 use crate::format::segment::pages_len;
 
+use super::ahead::Windows;
 use super::get::Probe;
 use super::reader::Segment;
 use super::{Caches, file_name};
@@ -59,8 +61,10 @@ impl Segment {
     pub(crate) fn inspect(&self, caches: &Caches) -> Result<Inspection> {
         let body = self.body()?;
         let (mut blocks, mut decoded) = (Vec::new(), Group::default());
+        let mut windows = Windows::default();
         for ordinal in 0..body.fences.block_count() {
             let (offset, stored_bytes) = body.fences.extent(ordinal);
+            windows.come_to(body, ordinal, Direction::Forward);
             let block = self.block(body, ordinal, caches, &mut Probe::default())?;
             let mut first_key = None;
             for group in 0..block.shape.group_count() {

@@ -33,8 +33,7 @@ impl Mapped {
 
     /// The block at this place of the file, if it was verified.
     pub(super) fn get(&self, ordinal: u32, (offset, len): (u64, u64)) -> Option<Block> {
-        let word = self.verified.get(ordinal as usize / 64)?;
-        if word.load(Ordering::Relaxed) & bit(ordinal) == 0 {
+        if !self.was_verified(ordinal) {
             return None;
         }
         let start = usize::try_from(offset).ok()?;
@@ -47,6 +46,11 @@ impl Mapped {
             return None;
         }
         Block::of_payload(bytes.slice(start..start + payload)).ok()
+    }
+
+    pub(super) fn was_verified(&self, ordinal: u32) -> bool {
+        let word = self.verified.get(ordinal as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & bit(ordinal) != 0)
     }
 
     /// The block has been verified.

@@ -26,6 +26,10 @@ use super::map::Mapped;
 use super::traffic::Counters;
 use super::{Block, Caches, file_name, sidecar};
 
+/// Length of a block of which more is asked for than is looked at first, however often it was
+/// verified: it may have left memory since, and to copy a value of this length costs more than to ask.
+const LONG_BYTES: u64 = 128 << 10;
+
 /// A segment of the live version.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -49,6 +53,14 @@ pub(super) struct Body {
     pub(super) counters: Counters,
     /// The file, where it is mapped.
     mapped: Option<Mapped>,
+}
+
+impl Body {
+    /// Whether the block was verified where it lies, in the map of the file.
+    pub(super) fn was_verified(&self, ordinal: u32) -> bool {
+        let mapped = self.mapped.as_ref();
+        mapped.is_some_and(|mapped| mapped.was_verified(ordinal))
+    }
 }
 
 impl Segment {
@@ -271,6 +283,9 @@ impl Segment {
             .and_then(|mapped| mapped.get(ordinal, (offset, len)))
             .or_else(|| caches.blocks.get((self.meta.id, offset)))?;
         probe.from_cache += 1;
+        if len > LONG_BYTES && block.payload.is_mapped() {
+            body.file.will_read(offset, len);
+        }
         Some(block)
     }
 

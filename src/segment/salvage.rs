@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cursor::{Cursor, Item, NO_ENTRY};
+use crate::cursor::{Cursor, Direction, Item, NO_ENTRY};
 use crate::error::{Error, Result};
 use crate::format::block::Entry;
 use crate::format::manifest::SegmentMeta;
@@ -19,6 +19,7 @@ use crate::options::FilterResidency;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
+use super::ahead::Windows;
 use super::get::Probe;
 use super::reader::Segment;
 use super::scan::Scanner;
@@ -69,6 +70,7 @@ enum Source {
     Indexed {
         segment: Box<Segment>,
         next: u32,
+        windows: Windows,
         caches: Arc<Caches>,
     },
     Scanned {
@@ -129,6 +131,7 @@ impl SalvageWalk {
             return Source::Indexed {
                 segment: Box::new(segment),
                 next: 0,
+                windows: Windows::default(),
                 caches: Arc::clone(caches),
             };
         }
@@ -161,8 +164,9 @@ impl SalvageWalk {
                 Source::Indexed {
                     segment,
                     next,
+                    windows,
                     caches,
-                } => match next_indexed(segment, next, caches) {
+                } => match next_indexed(segment, (next, windows), caches) {
                     None => return self.end(None),
                     Some((offset, Ok(block))) => Ok((offset, block)),
                     Some((offset, Err((bytes, error)))) => Err((offset, bytes, error.to_string())),
@@ -294,7 +298,11 @@ impl Cursor for SalvageWalk {
 
 type Loaded = (u64, Result<Block, (u64, Error)>);
 
-fn next_indexed(segment: &Segment, next: &mut u32, caches: &Caches) -> Option<Loaded> {
+fn next_indexed(
+    segment: &Segment,
+    (next, windows): (&mut u32, &mut Windows),
+    caches: &Caches,
+) -> Option<Loaded> {
     let body = segment.body().ok()?;
     if *next >= body.fences.block_count() {
         return None;
@@ -302,6 +310,7 @@ fn next_indexed(segment: &Segment, next: &mut u32, caches: &Caches) -> Option<Lo
     let ordinal = *next;
     *next += 1;
     let (offset, len) = body.fences.extent(ordinal);
+    windows.come_to(body, ordinal, Direction::Forward);
     let block = segment.block(body, ordinal, caches, &mut Probe::default());
     Some((offset, block.map_err(|error| (len, error))))
 }

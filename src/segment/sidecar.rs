@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cursor::Direction;
 use crate::error::{Error, Result};
 use crate::filter::{self, Build, FilterSpec, KeyHash, Place as FilterPlace, hash_key};
 use crate::format::block::Group;
@@ -16,6 +17,7 @@ use crate::slice::Slice;
 use crate::storage::{ReadCause, Storage};
 
 use super::Caches;
+use super::ahead::Windows;
 use super::filter::{PageSource, SegmentFilter};
 use super::get::Probe;
 use super::reader::Segment;
@@ -120,8 +122,9 @@ impl Segment {
         let body = self.body()?;
         let mut found = Places::default();
         let mut last_key: Option<Vec<u8>> = None;
-        let mut decoded = Group::default();
+        let (mut decoded, mut windows) = (Group::default(), Windows::default());
         for ordinal in 0..body.fences.block_count() {
+            windows.come_to(body, ordinal, Direction::Forward);
             let block = self.block(body, ordinal, caches, &mut Probe::default())?;
             for group in 0..block.shape.group_count() {
                 let slot = u16::try_from(group).unwrap_or(u16::MAX);

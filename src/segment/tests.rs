@@ -1,6 +1,8 @@
 //! No false negative, whatever the filter: segments written and read through this module, with
 //! hashes as bad as can be.
 
+mod told;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -105,7 +107,20 @@ struct World {
 fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
     let memory = Memory::new();
     memory.create_dir().unwrap();
-    let storage: Arc<dyn Storage> = Arc::new(memory);
+    write_to(
+        &(Arc::new(memory) as Arc<dyn Storage>),
+        content,
+        setup,
+        residency,
+    )
+}
+
+fn write_to(
+    storage: &Arc<dyn Storage>,
+    content: &Content,
+    setup: Setup,
+    residency: FilterResidency,
+) -> World {
     let options = WriterOptions {
         store_id: 5,
         hash_seed: SEED,
@@ -117,7 +132,7 @@ fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
         sequence_base: Sequence(1),
         filter_salt: 99,
     };
-    let mut writer = Writer::create(&storage, 3, options).unwrap();
+    let mut writer = Writer::create(storage, 3, options).unwrap();
     for (key, versions) in content {
         for &sequence in versions {
             let (kind, value) = version(key, sequence, setup.value_bytes);
@@ -131,7 +146,7 @@ fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
         }
     }
     let finished = writer.finish(0, 3).unwrap();
-    let segment = Segment::open(&storage, 5, finished.meta, residency).unwrap();
+    let segment = Segment::open(storage, 5, finished.meta, residency).unwrap();
     assert!(segment.damage().is_none() && segment.filter_damage().is_none());
     let caches = Caches::new(1 << 20, residency);
     World {

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::cursor::Item;
+use crate::cursor::{Direction, Item};
 use crate::error::{Error, Result};
 use crate::filter::hash_key;
 use crate::key::{self, Kind, Sequence};
 use crate::slice::Slice;
 
 use super::Caches;
+use super::ahead::Windows;
 use super::filter::FilterState;
 use super::get::{Next, Probe};
 use super::reader::{Body, Segment};
@@ -25,6 +26,7 @@ pub(crate) struct Verifier {
     caches: Arc<Caches>,
     /// The block that comes next.
     next: u32,
+    windows: Windows,
     /// Entries of the current block, last one first.
     entries: Vec<(Item, u32)>,
     last: Option<(Slice, Sequence)>,
@@ -51,6 +53,7 @@ impl Verifier {
             hash_seed,
             caches,
             next: 0,
+            windows: Windows::default(),
             entries: Vec::new(),
             last: None,
             seen: Seen::default(),
@@ -108,7 +111,8 @@ impl Verifier {
         }
     }
 
-    fn load(&self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, u32)>> {
+    fn load(&mut self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, u32)>> {
+        self.windows.come_to(body, ordinal, Direction::Forward);
         let block = segment.block(body, ordinal, &self.caches, &mut Probe::default())?;
         let mut items = Vec::new();
         for group in 0..block.shape.group_count() {

@@ -9,7 +9,7 @@ use crate::format::block::{Decoded, Entry, Group};
 use crate::key::Sequence;
 use crate::slice::Slice;
 
-use super::ahead::{Ahead, Reading};
+use super::ahead::{Ahead, Reading, Windows};
 use super::get::Probe;
 use super::reader::Segment;
 use super::{Block, Caches};
@@ -34,6 +34,7 @@ pub(crate) struct SegmentWalk {
     /// The keys of the group, once someone wants to keep one.
     keys: OnceLock<Slice>,
     ahead: Option<Ahead>,
+    windows: Windows,
 }
 
 #[derive(Debug)]
@@ -73,12 +74,14 @@ impl SegmentWalk {
                 (Reading::Ahead, Direction::Forward) => Some(Ahead::default()),
                 _ => None,
             },
+            windows: Windows::default(),
         }
     }
 
     fn load(&mut self, ordinal: u32) -> Result<Block> {
         let (segment, body) = (&self.segment, self.segment.body()?);
         let Some(ahead) = &mut self.ahead else {
+            self.windows.come_to(body, ordinal, self.direction);
             return segment.block(body, ordinal, &self.caches, &mut Probe::default());
         };
         let (offset, _) = body.fences.extent(ordinal);

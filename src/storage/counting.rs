@@ -247,6 +247,10 @@ impl ReadFile for CountedRead {
         Ok(slice)
     }
 
+    fn will_read(&self, offset: u64, len: u64) {
+        self.inner.will_read(offset, len);
+    }
+
     fn mapped(&self) -> Option<Slice> {
         self.inner.mapped()
     }

@@ -17,6 +17,8 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use memmap2::Advice;
+
 use super::append::Appended;
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage};
 use crate::slice::Slice;
@@ -32,9 +34,12 @@ pub enum Io {
     /// that someone cut short is an error.
     #[default]
     Pread,
-    /// A memory map of each file: a read copies nothing and costs no system call while the page
-    /// is in the system's cache. A data block is verified when it is first looked at, and takes
-    /// no room in the store's block cache unless it is compressed.
+    /// A memory map of each file: a read copies nothing, and a block that was verified costs no
+    /// system call while it is in the system's cache. A data block is verified when it is first
+    /// looked at, and takes no room in the store's block cache unless it is compressed.
+    ///
+    /// The system is told that places are looked at in no order, so that a cold lookup fetches the
+    /// pages of its block and nothing around them; what is read in order is asked for ahead.
     ///
     /// When the device fails, or someone cuts a mapped file short in spite of the store's lock,
     /// the system ends the process with SIGBUS: no error can be returned. Who overwrites a mapped
@@ -114,9 +119,7 @@ impl Storage for Disk {
         let file = self.open_regular(name, OpenOptions::new().read(true))?;
         let len = file.metadata()?.len();
         match self.io {
-            Io::Mmap if len > 0 => Ok(Arc::new(Mapped {
-                map: Arc::new(map(&file)?),
-            })),
+            Io::Mmap if len > 0 => Ok(Arc::new(Mapped::new(map(&file)?))),
             Io::Mmap | Io::Pread => Ok(Arc::new(Positioned { file, len })),
         }
     }
@@ -239,6 +242,31 @@ fn end_within(file_len: u64, offset: u64, len: usize) -> io::Result<u64> {
     }
 }
 
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// Whether a part of a map lies on more than one page: each would be fetched by itself, when it is
+/// first looked at, so that it is worth a system call to ask for them at once.
+fn is_on_pages(offset: u64, len: usize) -> bool {
+    offset % PAGE_BYTES + len as u64 > PAGE_BYTES
+}
+
+/// Bytes that a mapped file asks for at a time. Linux cuts what it is asked for at once to what it
+/// would read ahead, which is this much unless the device is set otherwise.
+const ASKED_BYTES: u64 = 128 << 10;
+
+/// Offset and length of the requests for a part of a file, as far as the file goes. They begin with
+/// pages: no page more than they say is asked for, of which the last would be cut off.
+fn requests(file_len: u64, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = offset.saturating_add(len).min(file_len);
+    let start = if offset < end {
+        offset / PAGE_BYTES * PAGE_BYTES
+    } else {
+        end
+    };
+    let starts = (start..end).step_by(ASKED_BYTES as usize);
+    starts.map(move |start| (start, ASKED_BYTES.min(end - start)))
+}
+
 #[derive(Debug)]
 struct Positioned {
     file: File,
@@ -256,9 +284,20 @@ impl ReadFile for Positioned {
     }
 }
 
+/// The system reads nothing ahead of a mapped file: it cannot tell a lookup from the beginning of a
+/// walk, and would read as far as the device is set to, megabytes here and there, for one block.
+/// Whoever reads on says so.
 #[derive(Debug)]
 struct Mapped {
     map: Arc<memmap2::Mmap>,
+}
+
+impl Mapped {
+    fn new(map: memmap2::Mmap) -> Mapped {
+        // A system that does not know the advice reads ahead: slower, not wrong.
+        map.advise(Advice::Random).ok();
+        Mapped { map: Arc::new(map) }
+    }
 }
 
 impl ReadFile for Mapped {
@@ -268,10 +307,21 @@ impl ReadFile for Mapped {
 
     fn read(&self, _: ReadCause, offset: u64, len: usize) -> io::Result<Slice> {
         let end = end_within(self.len(), offset, len)?;
+        if is_on_pages(offset, len) {
+            self.will_read(offset, len as u64);
+        }
         let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
         range
             .and_then(|(start, end)| Slice::from_map(&self.map, start..end))
             .ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+
+    fn will_read(&self, offset: u64, len: u64) {
+        for (offset, len) in requests(self.len(), offset, len) {
+            if let (Ok(offset), Ok(len)) = (usize::try_from(offset), usize::try_from(len)) {
+                self.map.advise_range(Advice::WillNeed, offset, len).ok();
+            }
+        }
     }
 
     fn mapped(&self) -> Option<Slice> {
@@ -340,6 +390,34 @@ mod tests {
             });
             assert_eq!(read(&mapped), read(&positioned), "{len} from {offset}");
             assert_eq!(read(&mapped).ok(), expected, "{len} from {offset}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_at_once_is_what_the_system_grants() {
+        let check = |file_len, (offset, len), expected: &[(u64, u64)]| {
+            let asked: Vec<(u64, u64)> = requests(file_len, offset, len).collect();
+            assert_eq!(asked, expected, "{len} from {offset} of {file_len}");
+        };
+        const KIB: u64 = 1 << 10;
+        check(1 << 20, (0, 4 * KIB), &[(0, 4 * KIB)]);
+        check(1 << 20, (5 * KIB, 4 * KIB), &[(4 * KIB, 5 * KIB)]);
+        check(1 << 20, (0, 128 * KIB), &[(0, 128 * KIB)]);
+        // 33 pages.
+        let two = [(4 * KIB, 128 * KIB), (132 * KIB, 1)];
+        check(1 << 20, (4 * KIB + 1, 128 * KIB), &two);
+        check(3, (0, u64::MAX), &[(0, 3)]);
+        check(3, (3, 1), &[]);
+        check(3, (u64::MAX, u64::MAX), &[]);
+        check(0, (0, 0), &[]);
+        for (offset, len, expected) in [
+            (0, 4096, false),
+            (0, 4097, true),
+            (8192, 0, false),
+            (4095, 1, false),
+            (4095, 2, true),
+        ] {
+            assert_eq!(is_on_pages(offset, len), expected, "{len} from {offset}");
         }
     }
 

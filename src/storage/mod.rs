@@ -211,6 +211,16 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// `UnexpectedEof` when the range is not within the file.
     fn read(&self, cause: ReadCause, offset: u64, len: usize) -> io::Result<Slice>;
 
+    /// A hint that these bytes are about to be read, in order: who reads them a little at a time
+    /// says so ahead. What is beyond the end of the file is passed over. Nothing is waited for, and
+    /// nothing fails; without such a hint each read may cost a request to the device by itself.
+    ///
+    /// By default nothing happens, which fits files whose reads the system sees: it reads ahead of
+    /// them by itself.
+    fn will_read(&self, offset: u64, len: u64) {
+        let _nothing = (offset, len);
+    }
+
     /// All bytes, if the file is in a memory map: to look again at what was read before, which is
     /// not counted as a read.
     fn mapped(&self) -> Option<Slice> {
