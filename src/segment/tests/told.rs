@@ -116,7 +116,8 @@ fn walk(world: &World, (direction, reading): (Direction, Reading), entries: usiz
 fn filters_are_asked_for_whole_and_lookups_ask_for_nothing() {
     let (world, said) = world();
     let footer = &world.segment.body().unwrap().footer;
-    assert_eq!(taken(&said), [footer.filter_start..footer.filter_header]);
+    let pages = footer.filter_start..footer.filter_header;
+    assert_eq!(taken(&said), vec![pages; 1]);
     for number in (0..KEYS).step_by(7) {
         assert!(world.get(&key(number), 9).0.is_some());
     }
