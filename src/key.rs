@@ -58,23 +58,23 @@ impl Kind {
 /// with the smaller head comes first.
 #[inline]
 pub(crate) fn head(key: &[u8]) -> u64 {
-    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 8];
-        bytes[..key.len()].copy_from_slice(key);
-        bytes
-    });
-    u64::from_le_bytes(bytes).swap_bytes()
+    u64::from_le_bytes(first_bytes(key)).swap_bytes()
 }
 
 /// The same of the first sixteen bytes.
 #[inline]
 pub(crate) fn long_head(key: &[u8]) -> u128 {
-    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 16];
+    u128::from_le_bytes(first_bytes(key)).swap_bytes()
+}
+
+/// Of a shorter key what is missing counts as zeros.
+#[inline]
+fn first_bytes<const N: usize>(key: &[u8]) -> [u8; N] {
+    key.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [0; N];
         bytes[..key.len()].copy_from_slice(key);
         bytes
-    });
-    u128::from_le_bytes(bytes).swap_bytes()
+    })
 }
 
 /// The order of entries: user key ascending, then sequence descending (newest first).

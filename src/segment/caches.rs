@@ -6,8 +6,8 @@
 //! on a block that a lookup reads stays only if it was read lately, as by lookups in the order of keys,
 //! and its entry is offered to the [`EntryCache`]; so are, now and then, entries found in kept blocks.
 //!
-//! Pages of filters have a budget of their own or a part of this one. How it is divided from then on is
-//! the matter of [`Division`].
+//! Pages of filters are pinned elsewhere, or have a budget of their own here, or a part of this one. How
+//! it is divided once it is used up is the matter of [`Division`].
 
 use std::cell::Cell;
 use std::sync::Mutex;
