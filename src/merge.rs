@@ -28,24 +28,12 @@ struct Head {
     direction: Direction,
 }
 
-impl Head {
-    fn of(cursor: Box<dyn Cursor>, direction: Direction) -> Head {
-        let mut head = Head {
-            rank: 0,
-            cursor,
-            direction,
-        };
-        head.set_rank();
-        head
-    }
-
-    /// The cursor has moved.
-    fn set_rank(&mut self) {
-        let head = long_head(self.cursor.entry().key);
-        self.rank = match self.direction {
-            Direction::Forward => head,
-            Direction::Backward => !head,
-        };
+/// See [`Head::rank`].
+fn rank_of(cursor: &dyn Cursor, direction: Direction) -> u128 {
+    let head = long_head(cursor.entry().key);
+    match direction {
+        Direction::Forward => head,
+        Direction::Backward => !head,
     }
 }
 
@@ -85,7 +73,11 @@ impl Merge {
     fn start(&mut self) -> Result<()> {
         for mut cursor in std::mem::take(&mut self.waiting) {
             if cursor.advance()? {
-                self.heap.push(Head::of(cursor, self.direction));
+                self.heap.push(Head {
+                    rank: rank_of(&*cursor, self.direction),
+                    cursor,
+                    direction: self.direction,
+                });
             }
         }
         Ok(())
@@ -98,7 +90,7 @@ impl Cursor for Merge {
             self.start()?;
         } else if let Some(mut head) = self.heap.peek_mut() {
             if head.cursor.advance()? {
-                head.set_rank();
+                head.rank = rank_of(&*head.cursor, self.direction);
             } else {
                 PeekMut::pop(head);
             }

@@ -141,7 +141,7 @@ impl Shared {
     }
 
     /// Everything in the active memtable is in journals before this one.
-    fn sealed_before(writing: &Writing, next: &journal::Writer) -> Sealed {
+    pub(crate) fn sealed_before(writing: &Writing, next: &journal::Writer) -> Sealed {
         let point = next.point();
         Sealed {
             table: Arc::clone(&writing.active),

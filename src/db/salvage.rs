@@ -11,14 +11,13 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Apply, Expect, Point, Recovered};
-use crate::key::Sequence;
 use crate::manifest::{self, JournalFloor, Manifest, SegmentMeta};
 use crate::memtable::Memtable;
 use crate::options::Recovery;
 use crate::segment::{self, Segment};
 use crate::storage::{self, DAMAGED, Storage};
 
-use super::shared::{Sealed, Shared, View, lock};
+use super::shared::{Shared, View, lock};
 use super::write::Writing;
 
 /// Whether a refusal is about journals, which [`Recovery`] can get past.
@@ -131,16 +130,8 @@ impl Shared {
         let id = manifest.allocate()?;
         drop(manifest);
         let journal = self.create_journal(id, &writing)?;
-        let floor = JournalFloor {
-            id,
-            next: journal.point().next,
-            chain: journal.point().chain,
-        };
-        let sealed = Sealed {
-            table: Arc::clone(&writing.active),
-            last: Sequence(floor.next.0 - 1),
-            floor,
-        };
+        let sealed = Self::sealed_before(&writing, &journal);
+        let floor = sealed.floor;
         if sealed.table.is_empty() {
             self.switch(&mut writing, floor, (Vec::new(), Vec::new()))?;
         } else {

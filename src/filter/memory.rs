@@ -77,8 +77,8 @@ impl MemoryBloom {
 
     /// The same for the only one who inserts: no other thread does meanwhile, or bits are lost.
     ///
-    /// An addition that others may disturb makes the processor wait for all memory before it: eight of
-    /// them are a tenth of a put.
+    /// An addition that others may disturb makes the processor wait for all memory before it: without
+    /// eight of them, a put takes 4 to 7 % less.
     #[inline]
     pub(crate) fn insert_alone(&self, hash: KeyHash) {
         let mixed = mix(hash, 0);

@@ -201,7 +201,7 @@ impl Caches {
                 self.shares_with_pages,
             )),
         };
-        let bytes = division.bytes(self.budget_bytes);
+        let bytes = division.bytes();
         // Those that give away first.
         for is_turn_of_givers in [true, false] {
             set_capacity(&self.blocks, bytes[BLOCKS], is_turn_of_givers);

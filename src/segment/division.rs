@@ -34,7 +34,7 @@ pub(super) struct Use {
 /// Who has how many parts of a budget.
 #[derive(Debug)]
 pub(super) struct Division {
-    part_bytes: u64,
+    budget_bytes: u64,
     parts: [u64; KINDS],
     /// When it was divided.
     hits: [u64; KINDS],
@@ -52,7 +52,7 @@ impl Division {
             false => 0,
         };
         Division {
-            part_bytes,
+            budget_bytes,
             parts: [PARTS - of_entries - of_pages, of_entries, of_pages],
             hits: uses.map(|of| of.hits),
         }
@@ -77,10 +77,10 @@ impl Division {
     }
 
     /// Bytes for each kind, the whole budget together.
-    pub(super) fn bytes(&self, budget_bytes: u64) -> [u64; KINDS] {
-        let mut bytes = self.parts.map(|parts| parts * self.part_bytes);
+    pub(super) fn bytes(&self) -> [u64; KINDS] {
+        let mut bytes = self.parts.map(|parts| parts * (self.budget_bytes / PARTS));
         // What does not divide evenly.
-        bytes[BLOCKS] += budget_bytes - PARTS * self.part_bytes;
+        bytes[BLOCKS] += self.budget_bytes % PARTS;
         bytes
     }
 
@@ -92,7 +92,7 @@ impl Division {
     /// What is not filled yet cannot be judged. Blocks always can: they held all of the budget, and
     /// take in slowly what they have given away.
     fn is_judged(&self, kind: usize, of: Use) -> bool {
-        let bytes = self.parts[kind] * self.part_bytes;
+        let bytes = self.parts[kind] * (self.budget_bytes / PARTS);
         self.parts[kind] > 0 && (kind == BLOCKS || of.bytes as f64 >= bytes as f64 * JUDGED_FILL)
     }
 }
@@ -111,11 +111,11 @@ mod tests {
     fn the_first_division_leaves_pages_what_they_hold() {
         let uses = used([(0, 12_000), (0, 0), (0, 3500)]);
         let with_pages = Division::first(BUDGET, uses, true);
-        assert_eq!(with_pages.bytes(BUDGET), [11_007, 1000, 4000]);
+        assert_eq!(with_pages.bytes(), [11_007, 1000, 4000]);
         let without = Division::first(BUDGET, used([(0, 16_000), (0, 0), (0, 0)]), false);
-        assert_eq!(without.bytes(BUDGET), [15_007, 1000, 0]);
+        assert_eq!(without.bytes(), [15_007, 1000, 0]);
         let full_of_pages = Division::first(BUDGET, used([(0, 0), (0, 0), (0, 16_000)]), true);
-        assert_eq!(full_of_pages.bytes(BUDGET), [2007, 1000, 13_000]);
+        assert_eq!(full_of_pages.bytes(), [2007, 1000, 13_000]);
     }
 
     /// Each step is told how often a byte of each kind is hit.
@@ -123,7 +123,7 @@ mod tests {
         let mut division = Division::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), has_pages);
         let mut hits = [0; KINDS];
         for _ in 0..steps {
-            let bytes = division.bytes(BUDGET);
+            let bytes = division.bytes();
             for kind in 0..KINDS {
                 hits[kind] += rates[kind] * bytes[kind];
             }
@@ -131,9 +131,9 @@ mod tests {
                 hits: hits[kind],
                 bytes: bytes[kind],
             }));
-            assert_eq!(division.bytes(BUDGET).iter().sum::<u64>(), BUDGET);
+            assert_eq!(division.bytes().iter().sum::<u64>(), BUDGET);
         }
-        division.bytes(BUDGET)
+        division.bytes()
     }
 
     #[test]
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn what_is_not_filled_is_left_alone() {
         let mut division = Division::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), true);
-        let before = division.bytes(BUDGET);
+        let before = division.bytes();
         // Entries and pages are hit most, and hardly there.
         division.hand_on(used([(1, 9000), (900, 100), (900, 3000)]));
-        assert_eq!(division.bytes(BUDGET), before);
+        assert_eq!(division.bytes(), before);
     }
 }
