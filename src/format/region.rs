@@ -67,8 +67,7 @@ fn halves(id: u128) -> [u64; 2] {
 }
 
 /// Appends padding and trailer to a region whose stored payload is already in `out` from `start`.
-/// `plain_len` is the length of the payload before compression; the whole is padded to a multiple
-/// of `align` bytes. Returns the region's checksum.
+/// Returns the region's checksum.
 pub(crate) fn finish(
     out: &mut Vec<u8>,
     start: usize,
@@ -77,14 +76,7 @@ pub(crate) fn finish(
     place: Place,
 ) -> u32 {
     let payload_len = out.len().saturating_sub(start);
-    let unpadded = payload_len.saturating_add(TRAILER_BYTES);
-    let padded = unpadded
-        .checked_next_multiple_of(stored.align.max(1))
-        .unwrap_or(unpadded);
-    out.resize(
-        start.saturating_add(padded).saturating_sub(TRAILER_BYTES),
-        0,
-    );
+    out.resize(out.len().saturating_add(stored.padding), 0);
     out.extend_from_slice(&u32_of(payload_len).to_le_bytes());
     out.extend_from_slice(&u32_of(stored.plain_len).to_le_bytes());
     out.extend_from_slice(&[kind as u8, stored.codec as u8, VERSION, 0]);
@@ -103,8 +95,8 @@ pub(crate) struct Stored {
     pub(crate) codec: Codec,
     /// Length before compression, in bytes; below 4 GiB.
     pub(crate) plain_len: usize,
-    /// The region is padded to a multiple of this, in bytes.
-    pub(crate) align: usize,
+    /// Zeros between payload and trailer, in bytes.
+    pub(crate) padding: usize,
 }
 
 impl Stored {
@@ -112,7 +104,7 @@ impl Stored {
         Stored {
             codec: Codec::Plain,
             plain_len: len,
-            align: 1,
+            padding: 0,
         }
     }
 }
@@ -132,9 +124,10 @@ pub(crate) struct Region {
     pub(crate) checksum: u32,
 }
 
-/// Padded data blocks begin at a multiple of this at least, and at most.
-pub(crate) const SECTOR_BYTES: u64 = 512;
-pub(crate) const DATA_ALIGN_MAX: u64 = 4096;
+/// Data blocks of a segment without compression begin at multiples of this.
+pub(crate) const DATA_ALIGN: u64 = 64;
+/// Padding of a data block is shorter than this.
+pub(crate) const PADDING_MAX: u64 = 4096;
 
 /// What may be the trailer of a data block: for a search without an index. The checksum decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,14 +258,14 @@ mod tests {
         let stored = Stored {
             codec: Codec::Plain,
             plain_len: 7,
-            align: 64,
+            padding: 41,
         };
         finish(&mut bytes, 0, RegionKind::Index, stored, PLACE);
         bytes
     }
 
     #[test]
-    fn round_trip_fills_the_alignment() {
+    fn round_trip_skips_the_padding() {
         let bytes = sample();
         assert_eq!(bytes.len(), 64);
         let region = open(&bytes, RegionKind::Index, PLACE).unwrap();

@@ -35,8 +35,9 @@ const STRIDE: usize = 64;
 /// Where blocks lie.
 #[derive(Debug)]
 enum Offsets {
-    /// All have this length: the usual case without compression.
-    Uniform(u64),
+    /// All have this length, but for the last one, which may be shorter: the usual case without
+    /// compression.
+    Uniform { len: u64, end: u64 },
     /// Ends of the blocks.
     Ends(Vec<u64>),
 }
@@ -74,7 +75,7 @@ impl Fences {
             tops: Vec::new(),
             starts: vec![0],
             bytes: Vec::new(),
-            offsets: Offsets::Uniform(0),
+            offsets: Offsets::Uniform { len: 0, end: 0 },
             continued: Vec::new(),
         };
         let mut fence = Vec::new();
@@ -118,11 +119,13 @@ impl Fences {
             return Err(malformed("blocks do not fill the data region"));
         }
         let len = ends[0];
-        let uniform = (1..)
-            .zip(&ends)
-            .all(|(ordinal, end)| len.checked_mul(ordinal) == Some(*end));
-        fences.offsets = if uniform {
-            Offsets::Uniform(len)
+        let (before, last) = ends.split_at(ends.len() - 1);
+        let is_uniform = (1..)
+            .zip(before)
+            .all(|(ordinal, end)| len.checked_mul(ordinal) == Some(*end))
+            && last[0] - before.last().unwrap_or(&0) <= len;
+        fences.offsets = if is_uniform {
+            Offsets::Uniform { len, end }
         } else {
             Offsets::Ends(ends)
         };
@@ -149,7 +152,10 @@ impl Fences {
     pub(crate) fn extent(&self, block: u32) -> (u64, u64) {
         let ordinal = block as usize;
         match &self.offsets {
-            Offsets::Uniform(len) => (u64::from(block) * len, *len),
+            Offsets::Uniform { len, end } => {
+                let start = u64::from(block) * len;
+                (start, (*len).min(end - start))
+            }
             Offsets::Ends(ends) => {
                 let start = if ordinal == 0 { 0 } else { ends[ordinal - 1] };
                 (start, ends[ordinal] - start)
@@ -273,7 +279,7 @@ impl Fences {
     /// Bytes in memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let offsets = match &self.offsets {
-            Offsets::Uniform(_) => 0,
+            Offsets::Uniform { .. } => 0,
             Offsets::Ends(ends) => ends.len() * 8,
         };
         let fences =

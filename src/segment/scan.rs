@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::format::region::{Candidate, DATA_ALIGN_MAX, Place, SECTOR_BYTES, TRAILER_BYTES};
+use crate::format::region::{Candidate, DATA_ALIGN, PADDING_MAX, Place, TRAILER_BYTES};
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile};
 
@@ -113,9 +113,8 @@ impl Scanner {
             if candidate.is_packed {
                 return None;
             }
-            // Padded blocks begin at a multiple of a sector at least.
-            offset = offset.checked_sub(1)? / SECTOR_BYTES * SECTOR_BYTES;
-            if latest - offset >= DATA_ALIGN_MAX {
+            offset = offset.checked_sub(1)? / DATA_ALIGN * DATA_ALIGN;
+            if latest - offset >= PADDING_MAX {
                 return None;
             }
         }

@@ -419,6 +419,46 @@ fn a_bloomier_filter_leads_to_the_block() {
     }
 }
 
+/// Blocks have pages of their own where that wastes little; else the next one begins in the last page.
+#[test]
+fn blocks_waste_an_eighth_at_most() {
+    let content: Content = numbered(900)
+        .into_iter()
+        .map(|(key, _)| (key, vec![1]))
+        .collect();
+    for (value_bytes, has_pages) in [
+        (92, true),
+        (430, true),
+        (1000, false),
+        (1016, false),
+        (3000, false),
+        (5000, false),
+    ] {
+        let setup = Setup {
+            block_bytes: 4096,
+            value_bytes,
+            ..Setup::plain(None, 0)
+        };
+        let world = write(&content, setup, FilterResidency::Pinned);
+        let fences = &world.segment.body().unwrap().fences;
+        let count = fences.block_count();
+        let on_pages = (0..count).filter(|block| fences.extent(*block).0.is_multiple_of(4096));
+        assert_eq!(
+            on_pages.count() == count as usize,
+            has_pages,
+            "{value_bytes}"
+        );
+        let (offset, len) = fences.extent(count - 1);
+        let entries = content.len() * (value_bytes + 8 + 8);
+        let parts = (offset + len) as f64 / entries as f64;
+        assert!((1.0..1.16).contains(&parts), "{value_bytes}: {parts}");
+        for (key, versions) in &content {
+            world.check_key(key, versions);
+        }
+        world.check_walks(&content, 50);
+    }
+}
+
 fn arbitrary_content() -> impl Strategy<Value = Content> {
     let key = prop_oneof![
         4 => prop::collection::vec(prop::sample::select(&b"ab\x00\xff"[..]), 0..6),

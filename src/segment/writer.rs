@@ -13,7 +13,9 @@ use crate::filter::{
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::index::Builder as IndexBuilder;
 use crate::format::manifest::SegmentMeta;
-use crate::format::region::{self, Codec, Place, RegionKind, Stored, TRAILER_BYTES, file_identity};
+use crate::format::region::{
+    self, Codec, DATA_ALIGN, PADDING_MAX, Place, RegionKind, Stored, TRAILER_BYTES, file_identity,
+};
 use crate::format::segment::{
     FILTER_ALIGN, FilterProperties, Footer, PAGE_WORDS, Properties, Sketches, encode_page,
 };
@@ -27,9 +29,12 @@ use super::file_name;
 /// Bytes gathered before they are handed to the system.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Blocks begin at a multiple of this when they are not compressed, or of the block size if that
-/// is smaller: then a read touches no page of the device that it need not touch.
-const PAGE_ALIGN: usize = 4096;
+/// Blocks that are not compressed end at a multiple of this, or of the block size if that is smaller,
+/// if not too much is wasted so: then a read touches no page of the device that it need not touch.
+const PAGE_BYTES: u64 = PADDING_MAX;
+
+/// For so many bytes of a block one may be wasted.
+const BYTES_PER_WASTED: u64 = 8;
 
 /// Keys and values of a segment, in bytes, at which it is ended: an index takes no more than the
 /// keys, and one more entry takes at most half as much.
@@ -103,7 +108,7 @@ impl Writer {
             identity: file_identity(options.store_id, id),
             path,
             file,
-            out: Vec::with_capacity(BUFFER_BYTES + PAGE_ALIGN),
+            out: Vec::with_capacity(BUFFER_BYTES + PAGE_BYTES as usize),
             written: 0,
             block: BlockBuilder::new(options.sequence_base, options.entries_per_group),
             block_first_key: Vec::new(),
@@ -220,21 +225,34 @@ impl Writer {
                 return Ok(Stored {
                     codec: Codec::Zstd,
                     plain_len,
-                    align: 1,
+                    padding: 0,
                 });
             }
         }
         self.out.extend_from_slice(payload);
-        let align = if self.compressor.is_some() {
-            1
-        } else {
-            PAGE_ALIGN.min(self.options.block_bytes as usize)
+        let padding = match self.compressor {
+            Some(_) => 0,
+            None => self.padding((plain_len + TRAILER_BYTES) as u64),
         };
         Ok(Stored {
             codec: Codec::Plain,
             plain_len,
-            align,
+            padding,
         })
+    }
+
+    /// What a block, whose payload has been appended, needs to end where the next one may begin. Of
+    /// entries of which few fit a page, blocks that fill pages would waste up to half of the file.
+    fn padding(&self, len: u64) -> usize {
+        let end = self.data_bytes() + TRAILER_BYTES as u64;
+        let up_to = |align: u64| end.next_multiple_of(align) - end;
+        let to_page = up_to(PAGE_BYTES.min(self.options.block_bytes.into()));
+        let is_worth_it = to_page * BYTES_PER_WASTED <= len;
+        (if is_worth_it {
+            to_page
+        } else {
+            up_to(DATA_ALIGN)
+        }) as usize
     }
 
     fn write_out(&mut self) -> Result<()> {

@@ -351,7 +351,7 @@ pub(crate) const LARGE_LIVES: &[Plot] = &[
         "dropped by size",
         |builder| {
             builder.strategy(Strategy::Fifo {
-                bytes: 100 << 10,
+                bytes: 80 << 10,
                 age: None,
             })
         },
