@@ -5,13 +5,14 @@
 //! entries are never removed, the whole table is dropped when no reader holds it any more.
 //!
 //! From the bottom up: `entries` (where keys and values lie), `node` (fourteen sorted slots),
-//! `pool` (where nodes lie), `tree`, `walk` (the cursor).
+//! `pool` (where nodes lie), `tree`, `insert`, `walk` (the cursor).
 //!
 //! Invariants:
 //! 1. One writer at a time: whoever inserts holds the lock of the inserter.
 //! 2. A hash is in the filter before its entry is in the tree.
 
 mod entries;
+mod insert;
 mod node;
 mod pool;
 #[cfg(test)]
@@ -31,7 +32,8 @@ use crate::sketch::{AtomicSketch, Sketch};
 use crate::slice::Slice;
 
 use entries::EntryRef;
-use tree::{Inserter, Target, Tree};
+use insert::Inserter;
+use tree::{Target, Tree};
 
 pub(crate) use walk::Walk;
 

@@ -274,6 +274,40 @@ fn readers_beside_the_writer_miss_nothing() {
 }
 
 /// A walk that began when `seen` was visible meets all of these, in order.
+/// Nodes at the end give way to others while readers look for what lies behind all entries.
+#[test]
+fn nothing_is_found_behind_what_comes_in_order() {
+    let table = Arc::new(Memtable::new(1 << 20));
+    let count = 40_000_u64;
+    let key = |n: u64| format!("user{n:08}").into_bytes();
+    let visible = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 1..=count {
+                let key = key(n);
+                table.insert(hash_key(1, &key), &key, Sequence(n), (Kind::Value, b"v"));
+                visible.store(n, Memory::Release);
+            }
+        });
+        scope.spawn(|| {
+            while visible.load(Memory::Acquire) < count {
+                for behind in ["v", "user5", "user00050"] {
+                    let from = Bound::Included(Slice::from(behind));
+                    let mut walk = table.walk(Direction::Forward, from);
+                    assert!(!walk.advance().unwrap(), "{:?} from {behind}", walk.key());
+                }
+                let seen = visible.load(Memory::Acquire).max(1);
+                let from = Bound::Included(Slice::from(key(seen)));
+                let mut walk = table.walk(Direction::Forward, from);
+                assert!(seen == 1 || walk.advance().unwrap() && walk.key() == key(seen));
+            }
+        });
+    });
+    let all = (1..=count).map(|n| String::from_utf8(key(n)).unwrap());
+    let walked = walk(&table, Direction::Forward, Bound::Unbounded);
+    assert!(walked.len() as u64 == count && walked.iter().zip(all).all(|(a, b)| a.starts_with(&b)));
+}
+
 fn all_are_seen(table: &Arc<Memtable>, direction: Direction, seen: u64) {
     let mut walk = table.walk(direction, Bound::Unbounded);
     let (mut met, mut last) = (0, None::<crate::cursor::Item>);
