@@ -293,13 +293,9 @@ impl Tree {
             }
             if in_order && step.position + 1 == order.len() {
                 // As with leaves, in ascending order.
-                let fences = Fences {
-                    low: after.0,
-                    ..step.fences
-                };
-                after.1 = self.new_inner(inserter, &[after], fences);
-                let fences = step.fences.split(after.0).0;
-                instead = self.close_inner(inserter, step.inner, (instead, fences));
+                let (before, behind) = step.fences.split(after.0);
+                after.1 = self.new_inner(inserter, &[after], behind);
+                instead = self.close_inner(inserter, step.inner, (instead, before));
                 continue;
             }
             let child = |slot| (inner.leaf.entry(slot), inner.child(slot));
