@@ -47,6 +47,17 @@ fn slots_of(leaf: &Leaf) -> Vec<Slot> {
     leaf.order().slots().map(slot).collect()
 }
 
+/// The children of a node and their least entries, sorted.
+fn children_of(inner: &Inner) -> Vec<(EntryRef, NodeRef)> {
+    let child = |slot| (inner.leaf.entry(slot), inner.child(slot));
+    inner.leaf.order().slots().map(child).collect()
+}
+
+/// How many of what is too much for one node stay in the left one: in ascending order all but the last.
+fn middle_of(count: usize, in_order: bool) -> usize {
+    if in_order { count - 1 } else { count / 2 }
+}
+
 /// Heads that differ in their first two bytes tell a node's keys apart well enough.
 const TOLD_APART: u32 = 16;
 
@@ -168,59 +179,44 @@ impl Tree {
             let slot = leaf.add(new.head, entry);
             leaf.publish(order.insert(position, slot));
             inserter.end = is_last.then_some((node, entry));
-        } else if position == order.len() {
-            let right = self.begin_behind(inserter, root, (node, fences), new);
-            inserter.end = is_last.then_some((right, entry));
         } else {
-            self.split_leaf(inserter, root, (node, fences), (position, new));
+            let right = self.divide_leaf(inserter, root, (node, fences), (position, new));
+            inserter.end = is_last.then_some((right, entry));
         }
         next
     }
 
-    /// Leaves a full leaf, to which the path leads, as it is or with better heads, and begins another
-    /// behind it.
-    fn begin_behind(
-        &self,
-        inserter: &mut Inserter,
-        root: NodeRef,
-        (node, fences): (NodeRef, Fences),
-        new: Slot,
-    ) -> NodeRef {
-        let prefix = self.leaves.get(node.number).prefix();
-        let (before, behind) = fences.split(new.entry);
-        let right = self.new_leaf(inserter, &[new], (prefix, behind));
-        let change = Change {
-            instead: self.close_leaf(inserter, node, before),
-            after: (new.entry, right),
-            in_order: true,
-        };
-        self.replace(inserter, root, change);
-        right
-    }
-
     /// Puts two leaves in the place of a full one, to which the path leads, with a slot more at a
-    /// position.
-    fn split_leaf(
+    /// position; returns the right one. In ascending order the slot alone makes the right one, and the
+    /// full one stays if no better heads are to be had.
+    fn divide_leaf(
         &self,
         inserter: &mut Inserter,
         root: NodeRef,
         (node, fences): (NodeRef, Fences),
         (position, new): (usize, Slot),
-    ) {
+    ) -> NodeRef {
         let leaf = self.leaves.get(node.number);
+        let prefix = leaf.prefix();
         let mut all = slots_of(leaf);
+        let in_order = position == all.len();
         all.insert(position, new);
-        let (below, above) = all.split_at(all.len() / 2);
-        let (left, right) = fences.split(above[0].entry);
-        let left = self.new_leaf(inserter, below, (leaf.prefix(), left));
-        let right = self.new_leaf(inserter, above, (leaf.prefix(), right));
-        inserter.replaced.push(node);
+        let (below, above) = all.split_at(middle_of(all.len(), in_order));
+        let least = above[0].entry;
+        let (left, right) = fences.split(least);
+        let right = self.new_leaf(inserter, above, (prefix, right));
+        let stays = in_order && (are_told_apart(below) || self.shared_prefix(left) <= prefix);
+        let instead = (!stays).then(|| {
+            inserter.replaced.push(node);
+            self.new_leaf(inserter, below, (prefix, left))
+        });
         let change = Change {
-            instead: Some(left),
-            after: (above[0].entry, right),
-            in_order: false,
+            instead,
+            after: (least, right),
+            in_order,
         };
         self.replace(inserter, root, change);
+        right
     }
 
     /// Adds an entry at the end of a leaf. `false` if there is no room.
@@ -266,7 +262,7 @@ impl Tree {
     }
 
     /// Adds a node behind the one at the end of the path, and then puts another in the place of that
-    /// one, unless it is to stay.
+    /// one, unless it is to stay. Never before: of what lies behind a node its heads tell nothing.
     fn replace(&self, inserter: &mut Inserter, root: NodeRef, change: Change) {
         let Change {
             mut instead,
@@ -291,25 +287,21 @@ impl Tree {
                 }
                 break;
             }
-            if in_order && step.position + 1 == order.len() {
-                // As with leaves, in ascending order.
-                let (before, behind) = step.fences.split(after.0);
-                after.1 = self.new_inner(inserter, &[after], behind);
-                instead = self.close_inner(inserter, step.inner, (instead, before));
-                continue;
-            }
-            let child = |slot| (inner.leaf.entry(slot), inner.child(slot));
-            let mut all: Vec<(EntryRef, NodeRef)> = order.slots().map(child).collect();
+            // As with leaves.
+            let mut all = children_of(inner);
             if let Some(node) = instead {
                 all[step.position].1 = node;
             }
+            in_order &= step.position + 1 == all.len();
             all.insert(step.position + 1, after);
-            let (below, above) = all.split_at(all.len() / 2);
+            let (below, above) = all.split_at(middle_of(all.len(), in_order));
             let (left, right) = step.fences.split(above[0].0);
-            instead = Some(self.new_inner(inserter, below, left));
             after = (above[0].0, self.new_inner(inserter, above, right));
-            in_order = false;
-            inserter.replaced.push(step.inner);
+            let has_best_heads = self.shared_prefix(left) <= inner.leaf.prefix();
+            if !(in_order && instead.is_none() && has_best_heads) {
+                inserter.replaced.push(step.inner);
+                instead = Some(self.new_inner(inserter, below, left));
+            }
         }
         // Only now nothing leads to them.
         for node in inserter.replaced.drain(..) {
@@ -321,44 +313,6 @@ impl Tree {
                 numbers.free.push(node.number);
             }
         }
-    }
-
-    /// Another leaf in the place of one that is full and has these fences from now on, if that has
-    /// better heads. Nothing may lead to it before something leads behind it: of what lies there, its
-    /// heads tell nothing.
-    fn close_leaf(
-        &self,
-        inserter: &mut Inserter,
-        node: NodeRef,
-        fences: Fences,
-    ) -> Option<NodeRef> {
-        let leaf = self.leaves.get(node.number);
-        let all = slots_of(leaf);
-        if are_told_apart(&all) || self.shared_prefix(fences) <= leaf.prefix() {
-            return None;
-        }
-        inserter.replaced.push(node);
-        Some(self.new_leaf(inserter, &all, (leaf.prefix(), fences)))
-    }
-
-    /// The same for an inner node, the last child of which is to be another if one is given.
-    fn close_inner(
-        &self,
-        inserter: &mut Inserter,
-        node: NodeRef,
-        (last, fences): (Option<NodeRef>, Fences),
-    ) -> Option<NodeRef> {
-        let inner = self.inners.get(node.number);
-        if last.is_none() && self.shared_prefix(fences) <= inner.leaf.prefix() {
-            return None;
-        }
-        let child = |slot| (inner.leaf.entry(slot), inner.child(slot));
-        let mut all: Vec<(EntryRef, NodeRef)> = inner.leaf.order().slots().map(child).collect();
-        if let (Some((_, child)), Some(last)) = (all.last_mut(), last) {
-            *child = last;
-        }
-        inserter.replaced.push(node);
-        Some(self.new_inner(inserter, &all, fences))
     }
 
     /// A leaf with entries whose heads are those behind a prefix.
