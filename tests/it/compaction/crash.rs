@@ -30,7 +30,7 @@ fn write(db: &Db, n: u64, durability: Durability) -> criba::Result<()> {
 fn operations(n: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut all = vec![
         (b"last".to_vec(), Some(n.to_le_bytes().to_vec())),
-        (key(n * 7 % 50), Some(vec![n as u8; 1500])),
+        (key(n * 7 % 50), Some(vec![n as u8; 2000])),
     ];
     if n.is_multiple_of(3) {
         all.push((key(n * 11 % 50), None));
@@ -200,9 +200,8 @@ fn fail_everywhere(kind: ErrorKind, once: bool) {
             check_image(image, Strategy::Leveled, (least, attempted), &what);
         }
         if !was_hit {
-            // A single merge, if all that was flushed had to wait, has about a dozen calls.
             assert!(
-                n > 8 && failure.is_none() && asked.is_ok(),
+                n > 15 && failure.is_none() && asked.is_ok(),
                 "{what}: {asked:?}"
             );
             break;
