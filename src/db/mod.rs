@@ -12,6 +12,7 @@ mod filters;
 mod flush;
 mod gaps;
 mod get;
+mod insertion;
 mod lookups;
 mod open;
 mod parts;

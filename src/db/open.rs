@@ -20,11 +20,12 @@ use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
 
 use super::compact::Compacting;
+use super::insertion::Insertion;
 use super::salvage;
 use super::shared::{Counters, Flushing, Shared, View};
 use super::stats::{EventKind, RecoveryReport, TornTail};
 use super::threads::with_threads;
-use super::write::{self, Writing};
+use super::write::Writing;
 
 /// The file whose lock keeps a second process out.
 pub(crate) const LOCK: &str = "LOCK";
@@ -401,11 +402,13 @@ impl Opener {
         hash_seed: u64,
     ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
         move |id, first, count, payload| {
-            let what = match batch::decode(payload, &mut |_| {}) {
+            let what = match batch::count(payload) {
                 Ok(decoded) if decoded == count => {
                     *batches += 1;
                     let record = (first, payload);
-                    return write::insert(table, hash_seed, record, None).map(drop);
+                    return Insertion::begin(table, hash_seed, record)?
+                        .finish(None)
+                        .map(drop);
                 }
                 Ok(decoded) => format!("{decoded} operations where {count} are stated"),
                 Err(malformed) => malformed.to_string(),

@@ -10,16 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::filter::hash_key;
-use crate::format::batch::{self, Operation};
+use crate::format::batch;
 use crate::journal::{self, Point};
-use crate::key::{Kind, MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
+use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::storage::SyncFile;
 
 use super::Db;
-use super::gaps::Writes;
+use super::insertion::Insertion;
 use super::rotate::Then;
 use super::shared::{Counters, Shared, lock};
 
@@ -204,9 +203,15 @@ impl Shared {
             self.ask_for_journal(&mut writing, None);
         }
         let user_bytes = payload.len() as u64;
-        let Some(journal) = &mut writing.journal else {
+        let Writing {
+            active, journal, ..
+        } = &mut *writing;
+        let Some(journal) = journal else {
             return Err(Error::Closed);
         };
+        // While the journal is written, what the memtable will touch comes from memory.
+        let record = (journal.point().next, payload);
+        let insertion = Insertion::begin(active, self.hash_seed, record)?;
         let first = journal
             .append(count, payload, self.durable())
             .and_then(|first| match durability {
@@ -218,13 +223,8 @@ impl Shared {
                 error => self.poison(error),
             })?;
         let mut writes = self.gaps.writes();
-        let inserted = insert(
-            &writing.active,
-            self.hash_seed,
-            (first, payload),
-            Some(&mut writes),
-        )?;
-        assert_eq!(inserted, count, "a batch counts its operations");
+        let inserted = insertion.finish(Some(&mut writes))?;
+        assert_eq!(inserted, (first, count), "a batch counts its operations");
         Counters::add(&self.counters.user_bytes, user_bytes);
         self.visible
             .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
@@ -303,27 +303,4 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Decodes a record's payload into entries of a memtable; returns their number.
-pub(crate) fn insert(
-    table: &Memtable,
-    hash_seed: u64,
-    (first, payload): (Sequence, &[u8]),
-    mut writes: Option<&mut Writes<'_>>,
-) -> Result<u32> {
-    let mut sequence = first;
-    let mut each = |operation: Operation| {
-        let key = &payload[operation.key.0..operation.key.1];
-        let value = &payload[operation.value.0..operation.value.1];
-        if operation.kind == Kind::Value
-            && let Some(writes) = &mut writes
-        {
-            writes.put(key, sequence);
-        }
-        let hash = hash_key(hash_seed, key);
-        table.insert(hash, key, sequence, (operation.kind, value));
-        sequence = sequence.after(1);
-    };
-    batch::decode(payload, &mut each).map_err(|malformed| Error::Invalid(malformed.to_string()))
 }

@@ -11,6 +11,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::prefetch::prefetch;
+
 use super::KeyHash;
 use super::blocked::{LINE_WORDS, line_count, probes};
 use super::hash::{mix, start_of};
@@ -87,6 +89,12 @@ impl MemoryBloom {
             let before = words[word].load(Ordering::Relaxed);
             words[word].store(before | mask, Ordering::Relaxed);
         }
+    }
+
+    /// Begins to fetch what a key's insertion or lookup touches.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        prefetch(self.line(mix(hash, 0)), 0, LINE_WORDS);
     }
 
     /// Whether a key may have been inserted; `false` is certain.

@@ -12,7 +12,7 @@ use super::tree::{Target, Tree};
 
 /// The separators around a node.
 #[derive(Clone, Copy, Debug)]
-struct Fences {
+pub(super) struct Fences {
     low: EntryRef,
     high: EntryRef,
 }
@@ -129,12 +129,40 @@ impl Inserter {
     }
 }
 
+/// Where an entry goes, for as long as nothing else is inserted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Spot {
+    /// Nothing is there yet.
+    Empty,
+    /// Behind the last entry, in this leaf, which has room.
+    End(NodeRef),
+    /// Into the leaf to which the path leads from this root.
+    Below(NodeRef, (NodeRef, Fences)),
+}
+
 impl Tree {
-    /// Adds an entry; returns the one after it if that may be one of the same key. Only one thread
-    /// has the inserter of a tree.
+    /// Finds where an entry goes, and begins to fetch the leaf. Only one thread has the inserter of a
+    /// tree.
+    pub(super) fn spot(&self, inserter: &mut Inserter, target: Target<'_>) -> Spot {
+        if let Some((node, last)) = inserter.end
+            && self.is_before(last, target)
+            && self.leaves.get(node.number).room() > 0
+        {
+            return Spot::End(node);
+        }
+        let Some(root) = self.root() else {
+            return Spot::Empty;
+        };
+        let below = self.descend(inserter, root, target);
+        self.leaves.get(below.0.number).prefetch();
+        Spot::Below(root, below)
+    }
+
+    /// Adds an entry in its spot; returns the one after it if that may be one of the same key.
     pub(super) fn insert(
         &self,
         inserter: &mut Inserter,
+        spot: Spot,
         target: Target<'_>,
         value: (Kind, &[u8]),
     ) -> Option<EntryRef> {
@@ -142,24 +170,24 @@ impl Tree {
         let entry = self
             .entries
             .add(&mut inserter.adder, (key, sequence), value);
-        if let Some((node, last)) = inserter.end.take()
-            && self.is_before(last, target)
-            && self.append(node, target, entry)
-        {
-            inserter.end = Some((node, entry));
-            return None;
-        }
-        let Some(root) = self.root() else {
-            let slot = Slot {
-                head: head(key, 0),
-                entry,
-            };
-            let node = self.new_leaf(inserter, &[slot], (0, Fences::NONE));
-            inserter.end = Some((node, entry));
-            self.set_root(node);
-            return None;
+        let (root, (node, fences)) = match spot {
+            Spot::Below(root, below) => (root, below),
+            Spot::End(node) => {
+                self.append(node, target, entry);
+                inserter.end = Some((node, entry));
+                return None;
+            }
+            Spot::Empty => {
+                let slot = Slot {
+                    head: head(key, 0),
+                    entry,
+                };
+                let node = self.new_leaf(inserter, &[slot], (0, Fences::NONE));
+                inserter.end = Some((node, entry));
+                self.set_root(node);
+                return None;
+            }
         };
-        let (node, fences) = self.descend(inserter, root, target);
         let leaf = self.leaves.get(node.number);
         let order = leaf.order();
         let position = self.entries_before(leaf, order, target);
@@ -219,16 +247,12 @@ impl Tree {
         right
     }
 
-    /// Adds an entry at the end of a leaf. `false` if there is no room.
-    fn append(&self, node: NodeRef, target: Target<'_>, entry: EntryRef) -> bool {
+    /// Adds an entry at the end of a leaf that has room.
+    fn append(&self, node: NodeRef, target: Target<'_>, entry: EntryRef) {
         let leaf = self.leaves.get(node.number);
         let order = leaf.order();
-        let has_room = leaf.room() > 0;
-        if has_room {
-            let slot = leaf.add(head(target.key, leaf.prefix()), entry);
-            leaf.publish(order.insert(order.len(), slot));
-        }
-        has_room
+        let slot = leaf.add(head(target.key, leaf.prefix()), entry);
+        leaf.publish(order.insert(order.len(), slot));
     }
 
     /// Goes down to the leaf for an entry and notes the way.

@@ -32,7 +32,7 @@ use crate::sketch::{AtomicSketch, Sketch};
 use crate::slice::Slice;
 
 use entries::EntryRef;
-use insert::Inserter;
+use insert::{Inserter, Spot};
 use tree::{Target, Tree};
 
 pub(crate) use walk::Walk;
@@ -66,6 +66,13 @@ pub(crate) struct Memtable {
     sequence_min: AtomicU64,
 }
 
+/// Where a new entry goes. Nobody else inserts as long as there is one.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    inserter: MutexGuard<'a, Inserter>,
+    spot: Spot,
+}
+
 impl Memtable {
     /// A table that is meant to be sealed at `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Memtable {
@@ -86,20 +93,34 @@ impl Memtable {
         }
     }
 
-    /// Adds an entry.
-    pub(crate) fn insert(
-        &self,
-        hash: KeyHash,
-        key: &[u8],
-        sequence: Sequence,
-        (kind, value): (Kind, &[u8]),
-    ) {
+    /// Finds the place of a new entry, and begins to fetch what will be touched there.
+    pub(crate) fn place(&self, hash: KeyHash, key: &[u8], sequence: Sequence) -> Place<'_> {
+        self.filter.prefetch(hash);
         let mut inserter = lock(&self.inserter);
+        let spot = self.tree.spot(&mut inserter, Target { key, sequence });
+        Place { inserter, spot }
+    }
+
+    /// Adds an entry: key, sequence, kind and value.
+    #[cfg(test)]
+    pub(crate) fn insert(&self, hash: KeyHash, entry: (&[u8], Sequence, Kind, &[u8])) {
+        let place = self.place(hash, entry.0, entry.1);
+        self.insert_at(place, hash, entry);
+    }
+
+    /// Adds an entry in its place, which is that of this hash, key and sequence.
+    pub(crate) fn insert_at(
+        &self,
+        place: Place<'_>,
+        hash: KeyHash,
+        (key, sequence, kind, value): (&[u8], Sequence, Kind, &[u8]),
+    ) {
+        let Place { mut inserter, spot } = place;
         let least = self.sequence_min.load(Memory::Relaxed).min(sequence.0);
         self.sequence_min.store(least, Memory::Relaxed);
         self.filter.insert_alone(hash);
         let target = Target { key, sequence };
-        let next = self.tree.insert(&mut inserter, target, (kind, value));
+        let next = self.tree.insert(&mut inserter, spot, target, (kind, value));
         self.count_key(hash, key, kind, next);
         self.bytes.store(inserter.bytes(), Memory::Relaxed);
         add(&self.count, 1);

@@ -17,6 +17,8 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering as Memory, fence};
 
+use crate::prefetch::prefetch;
+
 use super::entries::EntryRef;
 
 /// Slots of a node: as many as make a leaf two cache lines. The order has room for fifteen.
@@ -131,6 +133,13 @@ impl Leaf {
         // Whoever sees what is written from here on sees the new generation, too.
         fence(Memory::Release);
         self.used.store(0, Memory::Relaxed);
+    }
+
+    /// Begins to fetch it.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(std::slice::from_ref(&self.order), 0, 1);
+        prefetch(&self.entries, SLOTS - 1, 1);
     }
 
     #[inline]

@@ -8,8 +8,11 @@ fn table(entries: &[(&str, u64, &str)]) -> Arc<Memtable> {
     let table = Memtable::new(1 << 16);
     for (key, sequence, value) in entries {
         let hash = hash_key(1, key.as_bytes());
-        let value = (Kind::Value, value.as_bytes());
-        table.insert(hash, key.as_bytes(), Sequence(*sequence), value);
+        let value = value.as_bytes();
+        table.insert(
+            hash,
+            (key.as_bytes(), Sequence(*sequence), Kind::Value, value),
+        );
     }
     Arc::new(table)
 }
@@ -49,7 +52,7 @@ fn keys_are_counted_by_their_newest_entry() {
     let table = Memtable::new(1 << 16);
     let add = |key: &'static str, sequence, kind| {
         let hash = hash_key(1, key.as_bytes());
-        table.insert(hash, key.as_bytes(), Sequence(sequence), (kind, b""));
+        table.insert(hash, (key.as_bytes(), Sequence(sequence), kind, b""));
         (table.key_count(), table.value_count())
     };
     assert_eq!(add("b", 1, Kind::Value), (1, 1));
@@ -86,7 +89,7 @@ fn many_keys_of_a_range_are_counted_by_a_sample() {
             Kind::Value
         };
         let hash = hash_key(1, name.as_bytes());
-        table.insert(hash, name.as_bytes(), Sequence(n + 1), (kind, b""));
+        table.insert(hash, (name.as_bytes(), Sequence(n + 1), kind, b""));
     }
     for (from, to) in [
         (0, 20_000),
@@ -162,8 +165,8 @@ fn compare_with_list(keys: impl Iterator<Item = Vec<u8>>) -> Arc<Memtable> {
         } else {
             Kind::Value
         };
-        let value = (kind, &n.to_le_bytes()[..]);
-        table.insert(hash_key(1, &key), &key, Sequence(n), value);
+        let value = n.to_le_bytes();
+        table.insert(hash_key(1, &key), (&key, Sequence(n), kind, &value));
         list.push((key, std::cmp::Reverse(n)));
     }
     list.sort();
@@ -230,8 +233,9 @@ fn entries_in_random_order_cost_little_more_than_themselves() {
     let table = Memtable::new(32 << 20);
     for n in 0..150_000 {
         let key = scrambled(n).to_le_bytes();
-        let value = (Kind::Value, &[0; 22][..]);
-        table.insert(KeyHash(scrambled(n)), &key, Sequence(n + 1), value);
+        let value = &[0; 22][..];
+        let entry = (&key[..], Sequence(n + 1), Kind::Value, value);
+        table.insert(KeyHash(scrambled(n)), entry);
     }
     let overhead = table.bytes() as f64 / 150_000.0 - 30.0;
     assert!((24.0..29.0).contains(&overhead), "{overhead}");
@@ -247,8 +251,8 @@ fn readers_beside_the_writer_miss_nothing() {
         scope.spawn(|| {
             for n in 1..=count {
                 let (key, value) = (key(n), n.to_le_bytes());
-                let value = (Kind::Value, &value[..]);
-                table.insert(hash_key(1, &key), &key, Sequence(n), value);
+                let entry = (&key[..], Sequence(n), Kind::Value, &value[..]);
+                table.insert(hash_key(1, &key), entry);
                 visible.store(n, Memory::Release);
             }
         });
@@ -285,7 +289,7 @@ fn nothing_is_found_behind_what_comes_in_order() {
         scope.spawn(|| {
             for n in 1..=count {
                 let key = key(n);
-                table.insert(hash_key(1, &key), &key, Sequence(n), (Kind::Value, b"v"));
+                table.insert(hash_key(1, &key), (&key, Sequence(n), Kind::Value, b"v"));
                 visible.store(n, Memory::Release);
             }
         });

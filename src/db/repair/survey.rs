@@ -13,8 +13,8 @@ use crate::memtable::Memtable;
 use crate::segment::{self, Found, last_sequence_of};
 use crate::storage::{LockGuard, Storage};
 
+use super::super::insertion::Insertion;
 use super::super::open::LOCK;
-use super::super::write;
 use super::not_a_store;
 
 /// What is to be read, and what is lost already.
@@ -303,8 +303,9 @@ fn apply_to<'a>(
     table: &'a Memtable,
 ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
     |id, first, count, payload| {
-        if batch::decode(payload, &mut |_| {}) == Ok(count) {
-            return write::insert(table, 0, (first, payload), None).map(drop);
+        if batch::count(payload) == Ok(count) {
+            let insertion = Insertion::begin(table, 0, (first, payload))?;
+            return insertion.finish(None).map(drop);
         }
         let path = source.path_of(&journal::file_name(id));
         let what = format!("record {first} does not hold {count} operations");
