@@ -1,11 +1,14 @@
 //! Mapped pieces of a file that grows: each is made while the one before it is filled.
 //!
 //! The first touch of a mapped page costs the system a microsecond or two, and to make a file longer
-//! costs more. A thread does both ahead of who appends, from the moment the first piece is half full.
+//! costs more. A thread does both ahead of who appends, from the moment the first piece is half full:
+//! it writes zeros to the file and maps them, a quarter of the work of mapping room that is allocated
+//! and empty, as what is written by long calls is kept in pieces of many pages.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -16,6 +19,10 @@ use super::RESERVE_MIN;
 
 /// Bytes that are reserved and mapped at a time; a longer append gets as many as it needs.
 const WINDOW_BYTES: u64 = 1 << 20;
+
+/// Zeros that are written at a time. Pieces of the page cache of 512 KiB and more, which a longer call
+/// makes, are now and then mapped page by page all the same.
+const ZEROS_BYTES: usize = 256 << 10;
 
 /// Offsets of maps are multiples of the page size, which is this or a divisor of it.
 const PAGE_BYTES: u64 = 64 << 10;
@@ -32,10 +39,33 @@ impl Window {
     /// Makes the file longer, and maps a piece in which there is room for so many bytes at `offset`.
     fn open(file: &File, offset: u64, bytes: usize) -> io::Result<Window> {
         let start = offset / PAGE_BYTES * PAGE_BYTES;
-        let needed = offset - start + bytes as u64 + RESERVE_MIN as u64;
-        let len = needed.next_multiple_of(WINDOW_BYTES);
+        let needed = offset + bytes as u64 + RESERVE_MIN as u64;
+        let len = needed.next_multiple_of(WINDOW_BYTES) - start;
         allocate(file, start, len)?;
+        Window::map(file, start, len)
+    }
+
+    /// The one that continues a reserve which ends at `end`.
+    fn ahead(file: &File, end: u64, zeros: &[u8]) -> io::Result<Window> {
+        let next_end = (end + 1).next_multiple_of(WINDOW_BYTES);
+        let mut at = end;
+        while at < next_end {
+            let part = zeros.len().min((next_end - at) as usize);
+            file.write_all_at(&zeros[..part], at)?;
+            at += part as u64;
+        }
+        let start = end - PAGE_BYTES;
+        let window = Window::map(file, start, next_end - start)?;
+        #[cfg(target_os = "linux")]
+        // An old system cannot do it: then pages are touched as they are filled.
+        window.map.advise(Advice::PopulateWrite).ok();
+        Ok(window)
+    }
+
+    fn map(file: &File, start: u64, len: u64) -> io::Result<Window> {
         let map = map_for_writing(file, start, len)?;
+        // What is read ahead of a touch would be zeros.
+        map.advise(Advice::Random).ok();
         Ok(Window { map, start })
     }
 
@@ -50,10 +80,10 @@ impl Window {
         self.map.len() as u64
     }
 
-    /// Where the next one begins, so that whatever there is no room for here begins there, unless it
-    /// is long.
-    fn next_start(&self) -> u64 {
-        self.start + self.len() - PAGE_BYTES
+    /// Where it ends in the file. The next one begins [`PAGE_BYTES`] before that, so that whatever there
+    /// is no room for here begins there, unless it is long.
+    fn end(&self) -> u64 {
+        self.start + self.len()
     }
 }
 
@@ -67,12 +97,9 @@ pub(super) struct Windows {
 
 impl Windows {
     pub(super) fn open(file: &Arc<File>, offset: u64) -> io::Result<Windows> {
-        let current = Window::open(file, offset, 0)?;
-        // Only what is written shall be touched: nothing there is worth being read ahead.
-        current.map.advise(Advice::Random).ok();
         Ok(Windows {
             file: Arc::clone(file),
-            current,
+            current: Window::open(file, offset, 0)?,
             maker: None,
         })
     }
@@ -114,7 +141,7 @@ impl Windows {
             self.maker = Maker::start(&self.file).ok();
         }
         if let Some(maker) = &mut self.maker {
-            maker.ask(self.current.next_start());
+            maker.ask(self.current.end());
         }
     }
 }
@@ -133,7 +160,8 @@ struct Maker {
 
 #[derive(Debug)]
 struct Ask {
-    start: u64,
+    /// Where the reserve ends.
+    end: u64,
     old: Option<Window>,
 }
 
@@ -143,14 +171,10 @@ impl Maker {
         let (give, made) = sync_channel(1);
         let file = Arc::clone(file);
         let make = move || {
-            for Ask { start, old } in asked {
+            let zeros = vec![0; ZEROS_BYTES];
+            for Ask { end, old } in asked {
                 drop(old);
-                let window = Window::open(&file, start, 0);
-                #[cfg(target_os = "linux")]
-                if let Ok(window) = &window {
-                    // An old system cannot do it: then pages are touched as they are filled.
-                    window.map.advise(Advice::PopulateWrite).ok();
-                }
+                let window = Window::ahead(&file, end, &zeros);
                 if give.send(window).is_err() {
                     return;
                 }
@@ -167,13 +191,13 @@ impl Maker {
     }
 
     /// Asks for one, if that was not done.
-    fn ask(&mut self, start: u64) {
+    fn ask(&mut self, end: u64) {
         if self.is_asked {
             return;
         }
         let old = self.old.take();
         let asks = self.asks.as_ref();
-        self.is_asked = asks.is_some_and(|asks| asks.send(Ask { start, old }).is_ok());
+        self.is_asked = asks.is_some_and(|asks| asks.send(Ask { end, old }).is_ok());
     }
 
     /// What was asked for. If it is just being made, waiting is faster than making another.
