@@ -8,7 +8,7 @@ use zstd::bulk::Compressor;
 
 use crate::error::{Error, Result};
 use crate::filter::{
-    self, Answer, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place as FilterPlace,
+    self, Answer, Build, Built, Filter, FilterSpec, KeyHash, Place as FilterPlace,
 };
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::index::Builder as IndexBuilder;
@@ -374,21 +374,21 @@ impl Writer {
     }
 }
 
+/// Keys whose part of the filter is on its way from memory while another is looked up.
+const ASKED_AHEAD: usize = 8;
+
 /// Whether a filter finds every key at its place.
 pub(super) fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[FilterPlace]) -> bool {
     let Ok(filter) = Filter::parse(built.kind, &built.header, built.body.len() as u64) else {
         return false;
     };
+    let later = hashes.iter().skip(ASKED_AHEAD).map(Some);
+    let mut later = later.chain(std::iter::repeat(None));
     hashes.iter().zip(places).all(|(hash, place)| {
-        let answer = match filter.locate(*hash) {
-            Lookup::Answered(answer) => answer,
-            Lookup::Window(window) => {
-                let words = window.words();
-                let range = words.start as usize..words.end as usize;
-                filter.answer(&window, built.body.get(range).unwrap_or_default())
-            }
-        };
-        match answer {
+        if let Some(later) = later.next().flatten() {
+            filter.prefetch(*later, &built.body);
+        }
+        match filter.ask(*hash, &built.body) {
             Answer::No => false,
             Answer::Maybe => true,
             Answer::At(location) => {
