@@ -31,10 +31,14 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::journal::{
-    FileHeader, HEADER_BYTES, Journal, MAX_OPERATIONS, Record, seal_payload,
+    FileHeader, HEADER_BYTES, Journal, MAX_OPERATIONS, RECORD_BYTES, Record, seal_payload,
 };
 use crate::key::Sequence;
 use crate::storage::{AppendFile, ReadCause, Storage, SyncFile};
+
+fn too_long() -> Error {
+    Error::Invalid("a batch is limited to 4 GiB".to_owned())
+}
 
 const EXTENSION: &str = ".journal";
 
@@ -193,20 +197,37 @@ impl Writer {
             "{count} operations cannot take {} bytes",
             payload.len()
         );
+        let record = self.next(count, watermark)?;
+        self.push(record, payload)?;
+        Ok(record.first)
+    }
+
+    /// The same of a payload that `make` puts at the end of a buffer. It is not a long one.
+    #[inline]
+    pub(crate) fn append_made(
+        &mut self,
+        count: u32,
+        watermark: Sequence,
+        make: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Sequence> {
+        let record = self.next(count, watermark)?;
+        self.push_made(record, make)?;
+        Ok(record.first)
+    }
+
+    fn next(&self, count: u32, watermark: Sequence) -> Result<Record> {
         let first = self.point.next;
         if count > MAX_OPERATIONS || first.after(u64::from(count)) > Sequence::MAX {
             return Err(Error::Invalid(format!(
                 "a batch of {count} operations goes beyond the limits of the store"
             )));
         }
-        let record = Record {
+        Ok(Record {
             count,
             first,
             watermark,
             chain: self.point.chain,
-        };
-        self.push(record, payload)?;
-        Ok(first)
+        })
     }
 
     /// Gives the buffer to the system: everything appended so far survives a kill of the process.
@@ -254,28 +275,52 @@ impl Writer {
     }
 
     fn push(&mut self, record: Record, payload: &[u8]) -> Result<()> {
+        if payload.len() <= BUFFER_BYTES {
+            return self.push_made(record, |out| out.extend_from_slice(payload));
+        }
+        self.check_record(record)?;
+        let offset = self.file_bytes();
+        let encoded = record.encode(self.identity, offset, payload);
+        let (header, point) = encoded.ok_or_else(too_long)?;
+        self.buffer.extend_from_slice(&header);
+        self.move_to(point, record);
+        self.write_out()?;
+        let written = self.file.append(payload);
+        self.note(written, payload.len())
+    }
+
+    #[inline]
+    fn push_made(&mut self, record: Record, make: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        self.check_record(record)?;
+        let offset = self.file_bytes();
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; RECORD_BYTES]);
+        make(&mut self.buffer);
+        let (header, payload) = self.buffer[start..].split_at_mut(RECORD_BYTES);
+        let Some((encoded, point)) = record.encode(self.identity, offset, payload) else {
+            self.buffer.truncate(start);
+            return Err(too_long());
+        };
+        header.copy_from_slice(&encoded);
+        self.move_to(point, record);
+        if self.buffer.len() > BUFFER_BYTES {
+            return self.write_out();
+        }
+        Ok(())
+    }
+
+    fn check_record(&self, record: Record) -> Result<()> {
         assert!(!self.sealed, "nothing follows the seal of a journal");
         assert!(
             record.watermark < record.first,
             "nothing is durable before it is written"
         );
-        self.check_usable()?;
-        let offset = self.file_bytes();
-        let Some(point) = record.encode(self.identity, offset, payload, &mut self.buffer) else {
-            return Err(Error::Invalid("a batch is limited to 4 GiB".to_owned()));
-        };
+        self.check_usable()
+    }
+
+    fn move_to(&mut self, point: Point, record: Record) {
         self.point = point;
         self.watermark = self.watermark.max(record.watermark);
-        if payload.len() > BUFFER_BYTES {
-            self.write_out()?;
-            let written = self.file.append(payload);
-            return self.note(written, payload.len());
-        }
-        self.buffer.extend_from_slice(payload);
-        if self.buffer.len() > BUFFER_BYTES {
-            return self.write_out();
-        }
-        Ok(())
     }
 
     fn note(&mut self, written: std::io::Result<()>, len: usize) -> Result<()> {

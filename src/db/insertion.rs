@@ -3,9 +3,8 @@
 use crate::error::{Error, Result};
 use crate::filter::{KeyHash, hash_key};
 use crate::format::batch::{Operation, Operations};
-use crate::format::cursor::Malformed;
 use crate::key::{Kind, Sequence};
-use crate::memtable::{Memtable, Place};
+use crate::memtable::{Insert, Memtable, Place};
 
 use super::gaps::Writes;
 
@@ -15,46 +14,31 @@ use super::gaps::Writes;
 /// memory takes to come.
 #[derive(Debug)]
 pub(crate) struct Insertion<'a> {
-    table: &'a Memtable,
+    insert: Insert<'a>,
     hash_seed: u64,
     first: Sequence,
     operations: Operations<'a>,
-    next: Option<Next<'a>>,
-}
-
-/// The operation that comes next.
-#[derive(Debug)]
-struct Next<'a> {
-    operation: Operation<'a>,
-    hash: KeyHash,
-    place: Place<'a>,
-}
-
-fn invalid(malformed: &Malformed) -> Error {
-    Error::Invalid(malformed.to_string())
+    /// The operation that comes next; `None` at the end, and where they are malformed.
+    next: Option<(Operation<'a>, KeyHash, Place)>,
 }
 
 impl<'a> Insertion<'a> {
-    /// Of a record with this first sequence and payload.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] if its first operation is malformed.
+    /// Of a record with this first sequence.
     #[inline]
     pub(crate) fn begin(
         table: &'a Memtable,
         hash_seed: u64,
-        (first, payload): (Sequence, &'a [u8]),
-    ) -> Result<Insertion<'a>> {
+        (first, operations): (Sequence, Operations<'a>),
+    ) -> Insertion<'a> {
         let mut insertion = Insertion {
-            table,
+            insert: table.inserting(),
             hash_seed,
             first,
-            operations: Operations::of(payload),
+            operations,
             next: None,
         };
-        insertion.next = insertion.find(first)?;
-        Ok(insertion)
+        insertion.find(first);
+        insertion
     }
 
     /// Inserts all of them; returns the first sequence and their number.
@@ -65,37 +49,32 @@ impl<'a> Insertion<'a> {
     #[inline]
     pub(crate) fn finish(mut self, mut writes: Option<&mut Writes<'_>>) -> Result<(Sequence, u32)> {
         let mut count = 0_u32;
-        while let Some(next) = self.next.take() {
+        while let Some((operation, hash, place)) = self.next.take() {
             let sequence = self.first.after(u64::from(count));
-            let Operation { kind, key, value } = next.operation;
+            let Operation { kind, key, value } = operation;
             if kind == Kind::Value
                 && let Some(writes) = &mut writes
             {
                 writes.put(key, sequence);
             }
-            let entry = (key, sequence, kind, value);
-            self.table.insert_at(next.place, next.hash, entry);
+            self.insert.add(place, hash, (key, sequence, kind, value));
             count = count.saturating_add(1);
-            self.next = self.find(self.first.after(u64::from(count)))?;
+            self.find(self.first.after(u64::from(count)));
         }
-        Ok((self.first, count))
+        match self.operations.next() {
+            Err(malformed) => Err(Error::Invalid(malformed.to_string())),
+            Ok(_) => Ok((self.first, count)),
+        }
     }
 
     /// Finds the place of the next operation.
     #[inline]
-    fn find(&mut self, sequence: Sequence) -> Result<Option<Next<'a>>> {
-        let operation = self
-            .operations
-            .next()
-            .map_err(|malformed| invalid(&malformed))?;
-        Ok(operation.map(|operation| {
+    fn find(&mut self, sequence: Sequence) {
+        // Where they are malformed they stay so.
+        if let Ok(Some(operation)) = self.operations.next() {
             let hash = hash_key(self.hash_seed, operation.key);
-            let place = self.table.place(hash, operation.key, sequence);
-            Next {
-                operation,
-                hash,
-                place,
-            }
-        }))
+            let place = self.insert.place(hash, operation.key, sequence);
+            self.next = Some((operation, hash, place));
+        }
     }
 }

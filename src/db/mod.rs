@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::format::batch;
+use crate::format::batch::Operation;
 use crate::options::{Access, Durability, Options};
 use crate::segment::Inspection;
 use crate::slice::Slice;
@@ -153,9 +153,8 @@ impl Db {
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         write::check_limits(key, value)?;
-        let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
-        batch::encode_put(key, value, &mut payload);
-        self.shared().commit(1, &payload, durability)
+        self.shared()
+            .commit_one(Operation::put(key, value), durability)
     }
 
     /// Deletes a key, with the durability of the store's options. It is no error if the key is
@@ -176,9 +175,7 @@ impl Db {
     pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
         let key = key.as_ref();
         write::check_limits(key, &[])?;
-        let mut payload = Vec::with_capacity(key.len() + 8);
-        batch::encode_delete(key, &mut payload);
-        self.shared().commit(1, &payload, durability)
+        self.shared().commit_one(Operation::delete(key), durability)
     }
 
     /// Begins a batch of writes that are committed together.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 use crate::error::{Error, Result};
-use crate::format::batch;
+use crate::format::batch::{self, Operations};
 use crate::journal::{self, Expect, Point, Recovered};
 use crate::key::Sequence;
 use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
@@ -405,8 +405,8 @@ impl Opener {
             let what = match batch::count(payload) {
                 Ok(decoded) if decoded == count => {
                     *batches += 1;
-                    let record = (first, payload);
-                    return Insertion::begin(table, hash_seed, record)?
+                    let operations = (first, Operations::of(payload));
+                    return Insertion::begin(table, hash_seed, operations)
                         .finish(None)
                         .map(drop);
                 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::format::batch;
+use crate::format::batch::{ONE_BYTES_MAX, Operation, Payload};
 use crate::journal::{self, Point};
 use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Sequence};
 use crate::memtable::Memtable;
@@ -98,7 +98,7 @@ impl Batch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.accepts(key, value) {
-            batch::encode_put(key, value, &mut self.payload);
+            Operation::put(key, value).encode(&mut self.payload);
             self.count += 1;
         }
         self
@@ -108,7 +108,7 @@ impl Batch {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
         let key = key.as_ref();
         if self.accepts(key, &[]) {
-            batch::encode_delete(key, &mut self.payload);
+            Operation::delete(key).encode(&mut self.payload);
             self.count += 1;
         }
         self
@@ -157,9 +157,11 @@ impl Batch {
         if let Some(error) = self.invalid {
             return Err(error);
         }
-        self.db
-            .shared()
-            .commit(self.count, &self.payload, durability)
+        let payload = Payload::Encoded {
+            bytes: &self.payload,
+            count: self.count,
+        };
+        self.db.shared().commit(payload, durability)
     }
 }
 
@@ -179,12 +181,27 @@ pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
 }
 
 impl Shared {
-    /// Writes the operations of an encoded batch.
-    pub(crate) fn commit(&self, count: u32, payload: &[u8], durability: Durability) -> Result<()> {
+    /// Writes one operation.
+    pub(crate) fn commit_one(&self, one: Operation<'_>, durability: Durability) -> Result<()> {
+        let encoded_bytes = one.encoded_bytes();
+        if encoded_bytes <= ONE_BYTES_MAX {
+            return self.commit(Payload::One(one), durability);
+        }
+        let mut bytes = Vec::with_capacity(encoded_bytes);
+        one.encode(&mut bytes);
+        let payload = Payload::Encoded {
+            bytes: &bytes,
+            count: 1,
+        };
+        self.commit(payload, durability)
+    }
+
+    /// Writes operations that become visible together.
+    pub(crate) fn commit(&self, payload: Payload<'_>, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        if count > 0 {
-            self.make_room(payload.len() as u64)?;
-            self.write(count, payload, durability)?;
+        if payload.count() > 0 {
+            self.make_room(payload.bytes())?;
+            self.write(payload, durability)?;
         }
         match durability {
             Durability::Sync => self.sync_to(self.visible()),
@@ -192,7 +209,7 @@ impl Shared {
         }
     }
 
-    fn write(&self, count: u32, payload: &[u8], durability: Durability) -> Result<()> {
+    fn write(&self, payload: Payload<'_>, durability: Durability) -> Result<()> {
         let mut writing = lock(&self.writer);
         self.check_writable()?;
         self.begin_session(&mut writing)?;
@@ -202,7 +219,6 @@ impl Shared {
         } else if bytes >= limit / 2 {
             self.ask_for_journal(&mut writing, None);
         }
-        let user_bytes = payload.len() as u64;
         let Writing {
             active, journal, ..
         } = &mut *writing;
@@ -210,10 +226,14 @@ impl Shared {
             return Err(Error::Closed);
         };
         // While the journal is written, what the memtable will touch comes from memory.
-        let record = (journal.point().next, payload);
-        let insertion = Insertion::begin(active, self.hash_seed, record)?;
-        let first = journal
-            .append(count, payload, self.durable())
+        let operations = (journal.point().next, payload.operations());
+        let insertion = Insertion::begin(active, self.hash_seed, operations);
+        let durable = self.durable();
+        let appended = match payload {
+            Payload::Encoded { bytes, count } => journal.append(count, bytes, durable),
+            Payload::One(one) => journal.append_made(1, durable, |out| one.encode(out)),
+        };
+        let first = appended
             .and_then(|first| match durability {
                 Durability::Buffered => Ok(first),
                 Durability::Process | Durability::Sync => journal.write_out().map(|()| first),
@@ -224,10 +244,11 @@ impl Shared {
             })?;
         let mut writes = self.gaps.writes();
         let inserted = insertion.finish(Some(&mut writes))?;
-        assert_eq!(inserted, (first, count), "a batch counts its operations");
-        Counters::add(&self.counters.user_bytes, user_bytes);
+        let all = (first, payload.count());
+        assert_eq!(inserted, all, "a batch counts its operations");
+        Counters::add(&self.counters.user_bytes, payload.bytes());
         self.visible
-            .store(first.after(u64::from(count)).0 - 1, Ordering::Release);
+            .store(first.after(u64::from(all.1)).0 - 1, Ordering::Release);
         drop(writes);
         Ok(())
     }

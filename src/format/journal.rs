@@ -10,11 +10,11 @@ mod header;
 mod record;
 
 pub(crate) use header::{BadHeader, FileHeader, HEADER_BYTES, Point};
-pub(crate) use record::{MAX_OPERATIONS, Record, seal_payload, sealed_by};
+pub(crate) use record::{MAX_OPERATIONS, RECORD_BYTES, Record, seal_payload, sealed_by};
 
 use super::checksum;
 use crate::key::Sequence;
-use record::{FIRST_AT, RECORD_BYTES};
+use record::FIRST_AT;
 
 /// So many bytes tell where a journal starts: its header and that of the first record.
 pub(crate) const START_BYTES: u64 = (HEADER_BYTES + RECORD_BYTES) as u64;

@@ -11,6 +11,12 @@ pub(crate) fn encode(mut value: u64, out: &mut Vec<u8>) {
     out.push((value & 0x7f) as u8);
 }
 
+/// The length of a number's encoding.
+pub(crate) fn bytes(value: u64) -> usize {
+    let bits = u64::BITS.saturating_sub(value.leading_zeros());
+    bits.div_ceil(7).max(1) as usize
+}
+
 /// The number at the start of `bytes` and its length, or `None` when it is cut off, too large
 /// or not in its shortest form.
 #[inline]

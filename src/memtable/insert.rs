@@ -72,6 +72,7 @@ fn are_told_apart(slots: &[Slot]) -> bool {
 /// place.
 #[derive(Clone, Copy, Debug)]
 struct Change {
+    node: NodeRef,
     instead: Option<NodeRef>,
     after: (EntryRef, NodeRef),
     /// In ascending order nodes stay full.
@@ -136,8 +137,8 @@ pub(super) enum Spot {
     Empty,
     /// Behind the last entry, in this leaf, which has room.
     End(NodeRef),
-    /// Into the leaf to which the path leads from this root.
-    Below(NodeRef, (NodeRef, Fences)),
+    /// Into the leaf to which the path leads.
+    Below(NodeRef, Fences),
 }
 
 impl Tree {
@@ -153,9 +154,9 @@ impl Tree {
         let Some(root) = self.root() else {
             return Spot::Empty;
         };
-        let below = self.descend(inserter, root, target);
-        self.leaves.get(below.0.number).prefetch();
-        Spot::Below(root, below)
+        let (leaf, fences) = self.descend(inserter, root, target);
+        self.leaves.get(leaf.number).prefetch();
+        Spot::Below(leaf, fences)
     }
 
     /// Adds an entry in its spot; returns the one after it if that may be one of the same key.
@@ -170,8 +171,8 @@ impl Tree {
         let entry = self
             .entries
             .add(&mut inserter.adder, (key, sequence), value);
-        let (root, (node, fences)) = match spot {
-            Spot::Below(root, below) => (root, below),
+        let (node, fences) = match spot {
+            Spot::Below(leaf, fences) => (leaf, fences),
             Spot::End(node) => {
                 self.append(node, target, entry);
                 inserter.end = Some((node, entry));
@@ -208,7 +209,7 @@ impl Tree {
             leaf.publish(order.insert(position, slot));
             inserter.end = is_last.then_some((node, entry));
         } else {
-            let right = self.divide_leaf(inserter, root, (node, fences), (position, new));
+            let right = self.divide_leaf(inserter, (node, fences), (position, new));
             inserter.end = is_last.then_some((right, entry));
         }
         next
@@ -220,7 +221,6 @@ impl Tree {
     fn divide_leaf(
         &self,
         inserter: &mut Inserter,
-        root: NodeRef,
         (node, fences): (NodeRef, Fences),
         (position, new): (usize, Slot),
     ) -> NodeRef {
@@ -239,11 +239,12 @@ impl Tree {
             self.new_leaf(inserter, below, (prefix, left))
         });
         let change = Change {
+            node,
             instead,
             after: (least, right),
             in_order,
         };
-        self.replace(inserter, root, change);
+        self.replace(inserter, change);
         right
     }
 
@@ -287,17 +288,18 @@ impl Tree {
 
     /// Adds a node behind the one at the end of the path, and then puts another in the place of that
     /// one, unless it is to stay. Never before: of what lies behind a node its heads tell nothing.
-    fn replace(&self, inserter: &mut Inserter, root: NodeRef, change: Change) {
+    fn replace(&self, inserter: &mut Inserter, change: Change) {
         let Change {
+            mut node,
             mut instead,
             mut after,
             mut in_order,
         } = change;
         loop {
             let Some(step) = inserter.path.pop() else {
-                let first = (EntryRef::NONE, instead.unwrap_or(root));
-                let node = self.new_inner(inserter, &[first, after], Fences::NONE);
-                self.set_root(node);
+                let first = (EntryRef::NONE, instead.unwrap_or(node));
+                let root = self.new_inner(inserter, &[first, after], Fences::NONE);
+                self.set_root(root);
                 break;
             };
             let inner = self.inners.get(step.inner.number);
@@ -312,6 +314,7 @@ impl Tree {
                 break;
             }
             // As with leaves.
+            node = step.inner;
             let mut all = children_of(inner);
             if let Some(node) = instead {
                 all[step.position].1 = node;
@@ -323,7 +326,7 @@ impl Tree {
             after = (above[0].0, self.new_inner(inserter, above, right));
             let has_best_heads = self.shared_prefix(left) <= inner.leaf.prefix();
             if !(in_order && instead.is_none() && has_best_heads) {
-                inserter.replaced.push(step.inner);
+                inserter.replaced.push(node);
                 instead = Some(self.new_inner(inserter, below, left));
             }
         }

@@ -66,12 +66,16 @@ pub(crate) struct Memtable {
     sequence_min: AtomicU64,
 }
 
-/// Where a new entry goes. Nobody else inserts as long as there is one.
+/// The right to add entries: nobody else does as long as there is one.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Insert<'a> {
+    table: &'a Memtable,
     inserter: MutexGuard<'a, Inserter>,
-    spot: Spot,
 }
+
+/// Where a new entry goes, for as long as no other was added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(Spot);
 
 impl Memtable {
     /// A table that is meant to be sealed at `capacity_bytes`.
@@ -93,37 +97,20 @@ impl Memtable {
         }
     }
 
-    /// Finds the place of a new entry, and begins to fetch what will be touched there.
-    pub(crate) fn place(&self, hash: KeyHash, key: &[u8], sequence: Sequence) -> Place<'_> {
-        self.filter.prefetch(hash);
-        let mut inserter = lock(&self.inserter);
-        let spot = self.tree.spot(&mut inserter, Target { key, sequence });
-        Place { inserter, spot }
+    /// Begins to add entries.
+    pub(crate) fn inserting(&self) -> Insert<'_> {
+        Insert {
+            table: self,
+            inserter: lock(&self.inserter),
+        }
     }
 
     /// Adds an entry: key, sequence, kind and value.
     #[cfg(test)]
     pub(crate) fn insert(&self, hash: KeyHash, entry: (&[u8], Sequence, Kind, &[u8])) {
-        let place = self.place(hash, entry.0, entry.1);
-        self.insert_at(place, hash, entry);
-    }
-
-    /// Adds an entry in its place, which is that of this hash, key and sequence.
-    pub(crate) fn insert_at(
-        &self,
-        place: Place<'_>,
-        hash: KeyHash,
-        (key, sequence, kind, value): (&[u8], Sequence, Kind, &[u8]),
-    ) {
-        let Place { mut inserter, spot } = place;
-        let least = self.sequence_min.load(Memory::Relaxed).min(sequence.0);
-        self.sequence_min.store(least, Memory::Relaxed);
-        self.filter.insert_alone(hash);
-        let target = Target { key, sequence };
-        let next = self.tree.insert(&mut inserter, spot, target, (kind, value));
-        self.count_key(hash, key, kind, next);
-        self.bytes.store(inserter.bytes(), Memory::Relaxed);
-        add(&self.count, 1);
+        let mut insert = self.inserting();
+        let place = insert.place(hash, entry.0, entry.1);
+        insert.add(place, hash, entry);
     }
 
     /// Counts the key of a new entry, which is the newest of its key: the version before, if there
@@ -277,6 +264,35 @@ impl Memtable {
     /// Walks the entries from a bound on: see [`Walk`].
     pub(crate) fn walk(self: &Arc<Self>, direction: Direction, from: Bound<Slice>) -> Walk {
         Walk::new(Arc::clone(self), direction, from)
+    }
+}
+
+impl Insert<'_> {
+    /// Finds the place of a new entry, and begins to fetch what will be touched there.
+    #[inline]
+    pub(crate) fn place(&mut self, hash: KeyHash, key: &[u8], sequence: Sequence) -> Place {
+        self.table.filter.prefetch(hash);
+        let target = Target { key, sequence };
+        Place(self.table.tree.spot(&mut self.inserter, target))
+    }
+
+    /// Adds an entry in its place, which is that of this hash, key and sequence.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        place: Place,
+        hash: KeyHash,
+        (key, sequence, kind, value): (&[u8], Sequence, Kind, &[u8]),
+    ) {
+        let Insert { table, inserter } = self;
+        let least = table.sequence_min.load(Memory::Relaxed).min(sequence.0);
+        table.sequence_min.store(least, Memory::Relaxed);
+        table.filter.insert_alone(hash);
+        let target = Target { key, sequence };
+        let next = table.tree.insert(inserter, place.0, target, (kind, value));
+        table.count_key(hash, key, kind, next);
+        table.bytes.store(inserter.bytes(), Memory::Relaxed);
+        add(&table.count, 1);
     }
 }
 

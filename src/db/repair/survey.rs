@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::batch;
+use crate::format::batch::{self, Operations};
 use crate::journal::{self, Expect, Point};
 use crate::key::Sequence;
 use crate::loss::Loss;
@@ -304,7 +304,8 @@ fn apply_to<'a>(
 ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
     |id, first, count, payload| {
         if batch::count(payload) == Ok(count) {
-            let insertion = Insertion::begin(table, 0, (first, payload))?;
+            let operations = (first, Operations::of(payload));
+            let insertion = Insertion::begin(table, 0, operations);
             return insertion.finish(None).map(drop);
         }
         let path = source.path_of(&journal::file_name(id));

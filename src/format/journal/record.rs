@@ -61,29 +61,32 @@ impl Record {
         if self.is_seal() { 0 } else { self.count }
     }
 
-    /// Puts the header of this record, which will stand at `offset` in front of `payload`, at the
-    /// end of `out`. Returns what follows the record, or `None` when the payload is 4 GiB or more.
+    /// The header of this record, which will stand at `offset` in front of `payload`, and what follows the
+    /// record; `None` when the payload is 4 GiB or more.
     pub(crate) fn encode(
         &self,
         identity: u64,
         offset: u64,
         payload: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Option<Point> {
+    ) -> Option<([u8; RECORD_BYTES], Point)> {
         let len = u32::try_from(payload.len()).ok()?;
         let payload_sum = checksum::at(identity, offset, &[payload]);
-        let at = out.len();
-        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-        out.extend_from_slice(&payload_sum.to_le_bytes());
-        out.extend_from_slice(&len.to_le_bytes());
-        out.extend_from_slice(&self.count.to_le_bytes());
-        out.extend_from_slice(&self.first.0.to_le_bytes());
-        out.extend_from_slice(&self.lag().to_le_bytes());
-        out.extend_from_slice(&self.chain.to_le_bytes());
-        let header = out.get_mut(at..)?;
+        let mut header = [0; RECORD_BYTES];
         let (own, covered) = header.split_first_chunk_mut::<CHECKSUM_BYTES>()?;
+        let (sum, rest) = covered.split_first_chunk_mut()?;
+        *sum = payload_sum.to_le_bytes();
+        let (bytes, rest) = rest.split_first_chunk_mut()?;
+        *bytes = len.to_le_bytes();
+        let (count, rest) = rest.split_first_chunk_mut()?;
+        *count = self.count.to_le_bytes();
+        let (first, rest) = rest.split_first_chunk_mut()?;
+        *first = self.first.0.to_le_bytes();
+        let (lag, rest) = rest.split_first_chunk_mut()?;
+        *lag = self.lag().to_le_bytes();
+        let (chain, _) = rest.split_first_chunk_mut()?;
+        *chain = self.chain.to_le_bytes();
         *own = checksum::at(identity, offset, &[covered]).to_le_bytes();
-        Some(self.after(header))
+        Some((header, self.after(&header)))
     }
 
     /// How far the watermark is behind the first sequence. 0 says nothing of it: a watermark so far

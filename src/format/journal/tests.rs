@@ -19,9 +19,9 @@ const START: Point = Point {
 
 fn push(bytes: &mut Vec<u8>, record: Record, payload: &[u8]) -> Point {
     let offset = bytes.len() as u64;
-    let point = record
-        .encode(HEADER.identity(), offset, payload, bytes)
-        .unwrap();
+    let encoded = record.encode(HEADER.identity(), offset, payload);
+    let (header, point) = encoded.unwrap();
+    bytes.extend_from_slice(&header);
     bytes.extend_from_slice(payload);
     point
 }

@@ -83,13 +83,9 @@ fn a_seal_cannot_name_an_earlier_journal() {
     change(&memory, 2, |bytes| {
         let seal = Record::seal(second.point(), Sequence(0));
         let payload = seal_payload(1);
-        seal.encode(
-            xxh3_64_with_seed(&STORE.to_le_bytes(), 2),
-            80,
-            &payload,
-            bytes,
-        )
-        .unwrap();
+        let identity = xxh3_64_with_seed(&STORE.to_le_bytes(), 2);
+        let (header, _) = seal.encode(identity, 80, &payload).unwrap();
+        bytes.extend_from_slice(&header);
         bytes.extend_from_slice(&payload);
     });
     assert_corrupt(replay(&storage, &expect()), 2, 80);
