@@ -39,13 +39,21 @@ struct Gap {
     sequence: Sequence,
 }
 
+/// What puts and gaps say to each other.
+#[derive(Debug, Default)]
+struct Puts {
+    /// Sequence of the last put.
+    last: Sequence,
+    /// Whether there is any gap, which most puts need not look for.
+    has_gaps: bool,
+}
+
 /// The gaps of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     /// Newest first.
     list: ArcSwap<Vec<Gap>>,
-    /// Sequence of the last put.
-    last_put: Mutex<Sequence>,
+    puts: Mutex<Puts>,
     /// Gaps that were used, for the curious.
     used: AtomicU64,
 }
@@ -127,10 +135,11 @@ impl Gaps {
 
     /// Adds a gap that a walk at this sequence has found.
     pub(crate) fn add(&self, (lower, upper): Bounds, sequence: Sequence) {
-        let last_put = lock(&self.last_put);
-        if *last_put > sequence {
+        let mut puts = lock(&self.puts);
+        if puts.last > sequence {
             return;
         }
+        puts.has_gaps = true;
         let gap = Gap {
             lower,
             upper,
@@ -145,14 +154,14 @@ impl Gaps {
             .cloned();
         let list = std::iter::once(gap.clone()).chain(others).collect();
         self.list.store(Arc::new(list));
-        drop(last_put);
+        drop(puts);
     }
 
     /// Begins writes: nobody adds a gap until the guard is dropped, after they became visible.
     pub(crate) fn writes(&self) -> Writes<'_> {
         Writes {
             gaps: self,
-            last_put: lock(&self.last_put),
+            puts: lock(&self.puts),
         }
     }
 
@@ -165,13 +174,16 @@ impl Gaps {
 /// Writes that are about to become visible.
 pub(crate) struct Writes<'a> {
     gaps: &'a Gaps,
-    last_put: MutexGuard<'a, Sequence>,
+    puts: MutexGuard<'a, Puts>,
 }
 
 impl Writes<'_> {
     /// A key gets a value: what of a gap lies behind it is no gap any more.
     pub(crate) fn put(&mut self, key: &[u8], sequence: Sequence) {
-        *self.last_put = sequence;
+        self.puts.last = sequence;
+        if !self.puts.has_gaps {
+            return;
+        }
         let list = self.gaps.list.load();
         if list.iter().all(|gap| !gap.contains(key)) {
             return;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -258,6 +258,7 @@ impl Opener {
             caches: Arc::new(caches),
             store_id: manifest.store_id(),
             hash_seed: manifest.hash_seed(),
+            sealed_count: AtomicUsize::new(view.sealed.len()),
             view: ArcSwap::from_pointee(view),
             visible: AtomicU64::new(last.0),
             durable: AtomicU64::new(durable.0),

@@ -5,7 +5,7 @@
 //! Readers take none of them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -124,6 +124,8 @@ pub(crate) struct Shared {
     pub(crate) store_id: u128,
     pub(crate) hash_seed: u64,
     pub(crate) view: ArcSwap<View>,
+    /// Sealed memtables of the view, for who wants to know no more.
+    pub(crate) sealed_count: AtomicUsize,
     /// Sequence of the newest write that readers see. Stored after its entries are in the
     /// memtable, loaded after the view.
     pub(crate) visible: AtomicU64,
@@ -244,7 +246,9 @@ impl Shared {
     pub(crate) fn install(&self, change: impl FnOnce(&View) -> View) -> Arc<View> {
         let guard = lock(&self.installing);
         let view = change(&self.view.load());
+        let sealed = view.sealed.len();
         let old = self.view.swap(Arc::new(view));
+        self.sealed_count.store(sealed, Ordering::Relaxed);
         drop(guard);
         old
     }

@@ -37,12 +37,12 @@ impl Shared {
     ///
     /// [`Error::Stalled`] when flushing or compacting fails, so that waiting would not help.
     pub(crate) fn make_room(&self, bytes: u64) -> Result<()> {
-        let view = self.view.load();
-        let sealed = view.sealed.len();
-        let full = view.active.bytes() >= self.options.memtable_bytes;
-        drop(view);
-        if full && sealed >= self.options.sealed_memtables_max {
-            return self.stop_writer(sealed as u64);
+        let sealed = self.sealed_count.load(Ordering::Relaxed);
+        if sealed >= self.options.sealed_memtables_max {
+            let is_full = self.view.load().active.bytes() >= self.options.memtable_bytes;
+            if is_full {
+                return self.stop_writer(sealed as u64);
+            }
         }
         let debt = self.debt_units();
         if debt >= DEBT_STOP as f64 {

@@ -74,8 +74,9 @@ impl EntryRef {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
     chunk: &'a Arc<Chunk>,
-    /// Where the key begins.
+    /// Where the key begins, and all that was written from there on.
     start: usize,
+    bytes: &'a [u8],
     key_bytes: usize,
     value_bytes: usize,
     pub(super) sequence: Sequence,
@@ -85,7 +86,7 @@ pub(super) struct Entry<'a> {
 impl<'a> Entry<'a> {
     #[inline]
     pub(super) fn key(&self) -> &'a [u8] {
-        self.chunk.read(self.start..self.start + self.key_bytes)
+        &self.bytes[..self.key_bytes]
     }
 
     pub(super) fn key_slice(&self) -> Slice {
@@ -94,8 +95,7 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn value(&self) -> &'a [u8] {
-        let start = self.start + self.key_bytes;
-        self.chunk.read(start..start + self.value_bytes)
+        &self.bytes[self.key_bytes..][..self.value_bytes]
     }
 
     pub(super) fn value_slice(&self) -> Slice {
@@ -209,9 +209,11 @@ impl Entries {
         let stamp = u64::from_le_bytes(*stamp);
         let (key_bytes, first) = varint::decode(lengths).unwrap_or_default();
         let (value_bytes, second) = varint::decode(&lengths[first..]).unwrap_or_default();
+        let header_bytes = STAMP_BYTES + first + second;
         Entry {
             chunk,
-            start: entry.start() + STAMP_BYTES + first + second,
+            start: entry.start() + header_bytes,
+            bytes: &bytes[header_bytes..],
             key_bytes: key_bytes as usize,
             value_bytes: value_bytes as usize,
             sequence: Sequence(stamp >> 1),

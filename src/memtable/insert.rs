@@ -4,7 +4,7 @@
 //! next one begins behind it. As long as it was the last there was no telling what its keys have in
 //! common: then it is *closed*, which is to say that another with better heads takes its place.
 
-use crate::key::Kind;
+use crate::key::{Kind, long_head};
 
 use super::entries::{Adder, EntryRef};
 use super::node::{Inner, Leaf, NodeRef, Order, head};
@@ -87,6 +87,14 @@ struct Step {
     fences: Fences,
 }
 
+/// The last leaf, the entry at its end, and how its key begins.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    leaf: NodeRef,
+    last: EntryRef,
+    head: u128,
+}
+
 /// The right to insert.
 #[derive(Debug, Default)]
 pub(super) struct Inserter {
@@ -94,8 +102,8 @@ pub(super) struct Inserter {
     leaves: Numbers,
     inners: Numbers,
     path: Vec<Step>,
-    /// The last leaf and the entry at its end, while entries come in ascending order.
-    end: Option<(NodeRef, EntryRef)>,
+    /// Where the next entry goes while they come in ascending order.
+    end: Option<End>,
     /// Nodes that are being replaced: to be recycled when that is done.
     replaced: Vec<NodeRef>,
 }
@@ -145,11 +153,11 @@ impl Tree {
     /// Finds where an entry goes, and begins to fetch the leaf. Only one thread has the inserter of a
     /// tree.
     pub(super) fn spot(&self, inserter: &mut Inserter, target: Target<'_>) -> Spot {
-        if let Some((node, last)) = inserter.end
-            && self.is_before(last, target)
-            && self.leaves.get(node.number).room() > 0
+        if let Some(end) = inserter.end
+            && (end.head < long_head(target.key) || self.is_before(end.last, target))
+            && self.leaves.get(end.leaf.number).room() > 0
         {
-            return Spot::End(node);
+            return Spot::End(end.leaf);
         }
         let Some(root) = self.root() else {
             return Spot::Empty;
@@ -171,11 +179,16 @@ impl Tree {
         let entry = self
             .entries
             .add(&mut inserter.adder, (key, sequence), value);
+        let end = |leaf| End {
+            leaf,
+            last: entry,
+            head: long_head(key),
+        };
         let (node, fences) = match spot {
             Spot::Below(leaf, fences) => (leaf, fences),
             Spot::End(node) => {
                 self.append(node, target, entry);
-                inserter.end = Some((node, entry));
+                inserter.end = Some(end(node));
                 return None;
             }
             Spot::Empty => {
@@ -184,7 +197,7 @@ impl Tree {
                     entry,
                 };
                 let node = self.new_leaf(inserter, &[slot], (0, Fences::NONE));
-                inserter.end = Some((node, entry));
+                inserter.end = Some(end(node));
                 self.set_root(node);
                 return None;
             }
@@ -207,10 +220,10 @@ impl Tree {
         if leaf.room() > 0 {
             let slot = leaf.add(new.head, entry);
             leaf.publish(order.insert(position, slot));
-            inserter.end = is_last.then_some((node, entry));
+            inserter.end = is_last.then(|| end(node));
         } else {
             let right = self.divide_leaf(inserter, (node, fences), (position, new));
-            inserter.end = is_last.then_some((right, entry));
+            inserter.end = is_last.then(|| end(right));
         }
         next
     }
