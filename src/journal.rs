@@ -36,14 +36,14 @@ use crate::format::journal::{
 use crate::key::Sequence;
 use crate::storage::{AppendFile, ReadCause, Storage, SyncFile};
 
-fn too_long() -> Error {
-    Error::Invalid("a batch is limited to 4 GiB".to_owned())
-}
-
 const EXTENSION: &str = ".journal";
 
 /// The buffer is written to the file when it is longer, and longer payloads are not copied to it.
 const BUFFER_BYTES: usize = 64 << 10;
+
+fn too_long() -> Error {
+    Error::Invalid("a batch is limited to 4 GiB".to_owned())
+}
 
 /// The name of a journal.
 pub(crate) fn file_name(id: u64) -> String {
