@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::window::Windows;
 use super::{AppendFile, SyncFile};
@@ -15,6 +16,7 @@ use super::{AppendFile, SyncFile};
 #[derive(Debug)]
 pub(super) struct Appended {
     file: Arc<File>,
+    is_synced: Arc<AtomicBool>,
     /// Bytes appended; the file may be longer.
     len: u64,
     /// The file is made longer ahead of what is appended.
@@ -23,13 +25,17 @@ pub(super) struct Appended {
 }
 
 #[derive(Debug)]
-pub(super) struct Synced(Arc<File>);
+pub(super) struct Synced {
+    file: Arc<File>,
+    is_synced: Arc<AtomicBool>,
+}
 
 impl Appended {
     /// A new, empty file that is open for reading and writing.
     pub(super) fn new(file: File) -> Appended {
         Appended {
             file: Arc::new(file),
+            is_synced: Arc::default(),
             len: 0,
             windows: None,
             was_reserved: false,
@@ -56,16 +62,21 @@ impl AppendFile for Appended {
     }
 
     fn reserve(&mut self) {
-        self.windows = Windows::open(&self.file, self.len).ok();
+        // What was synced before is no sign of what is to come.
+        self.is_synced.store(false, Ordering::Relaxed);
+        self.windows = Windows::open(&self.file, &self.is_synced, self.len).ok();
         self.was_reserved = self.windows.is_some();
     }
 
     fn sync(&self) -> io::Result<()> {
-        sync(&self.file)
+        sync(&self.file, &self.is_synced)
     }
 
     fn syncer(&self) -> Arc<dyn SyncFile> {
-        Arc::new(Synced(Arc::clone(&self.file)))
+        Arc::new(Synced {
+            file: Arc::clone(&self.file),
+            is_synced: Arc::clone(&self.is_synced),
+        })
     }
 }
 
@@ -82,11 +93,12 @@ impl Drop for Appended {
 
 impl SyncFile for Synced {
     fn sync(&self) -> io::Result<()> {
-        sync(&self.0)
+        sync(&self.file, &self.is_synced)
     }
 }
 
-fn sync(file: &File) -> io::Result<()> {
+fn sync(file: &File, is_synced: &AtomicBool) -> io::Result<()> {
+    is_synced.store(true, Ordering::Relaxed);
     // fdatasync leaves out times only: the length is needed to read the data back, and is
     // written with it. Pages that were written to through a map are synced like others.
     file.sync_data()

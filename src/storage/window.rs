@@ -3,13 +3,15 @@
 //! The first touch of a mapped page costs the system a microsecond or two, and to make a file longer
 //! costs more. A thread does both ahead of who appends, from the moment the first piece is half full:
 //! it writes zeros to the file and maps them, a quarter of the work of mapping room that is allocated
-//! and empty, as what is written by long calls is kept in pieces of many pages.
+//! and empty, as what is written by long calls is kept in pieces of many pages. A sync writes whole
+//! pieces, so a file that is being synced gets its room by pages instead.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -56,10 +58,21 @@ impl Window {
         }
         let start = end - PAGE_BYTES;
         let window = Window::map(file, start, next_end - start)?;
-        #[cfg(target_os = "linux")]
-        // An old system cannot do it: then pages are touched as they are filled.
-        window.map.advise(Advice::PopulateWrite).ok();
+        window.touch();
         Ok(window)
+    }
+
+    /// The same of single pages.
+    fn ahead_by_pages(file: &File, end: u64) -> io::Result<Window> {
+        let window = Window::open(file, end - PAGE_BYTES, PAGE_BYTES as usize)?;
+        window.touch();
+        Ok(window)
+    }
+
+    /// An old system cannot do it: then pages are touched as they are filled.
+    fn touch(&self) {
+        #[cfg(target_os = "linux")]
+        self.map.advise(Advice::PopulateWrite).ok();
     }
 
     fn map(file: &File, start: u64, len: u64) -> io::Result<Window> {
@@ -91,14 +104,22 @@ impl Window {
 #[derive(Debug)]
 pub(super) struct Windows {
     file: Arc<File>,
+    /// Whether the file was synced since a window was made.
+    is_synced: Arc<AtomicBool>,
     current: Window,
     maker: Option<Maker>,
 }
 
 impl Windows {
-    pub(super) fn open(file: &Arc<File>, offset: u64) -> io::Result<Windows> {
+    /// `is_synced` is set by who syncs the file.
+    pub(super) fn open(
+        file: &Arc<File>,
+        is_synced: &Arc<AtomicBool>,
+        offset: u64,
+    ) -> io::Result<Windows> {
         Ok(Windows {
             file: Arc::clone(file),
+            is_synced: Arc::clone(is_synced),
             current: Window::open(file, offset, 0)?,
             maker: None,
         })
@@ -138,7 +159,7 @@ impl Windows {
     /// Without the thread, each window is made when it is needed.
     fn make_next(&mut self) {
         if self.maker.is_none() {
-            self.maker = Maker::start(&self.file).ok();
+            self.maker = Maker::start(&self.file, &self.is_synced).ok();
         }
         if let Some(maker) = &mut self.maker {
             maker.ask(self.current.end());
@@ -166,15 +187,19 @@ struct Ask {
 }
 
 impl Maker {
-    fn start(file: &Arc<File>) -> io::Result<Maker> {
+    fn start(file: &Arc<File>, is_synced: &Arc<AtomicBool>) -> io::Result<Maker> {
         let (asks, asked) = sync_channel::<Ask>(1);
         let (give, made) = sync_channel(1);
-        let file = Arc::clone(file);
+        let (file, is_synced) = (Arc::clone(file), Arc::clone(is_synced));
         let make = move || {
             let zeros = vec![0; ZEROS_BYTES];
             for Ask { end, old } in asked {
                 drop(old);
-                let window = Window::ahead(&file, end, &zeros);
+                let window = if is_synced.swap(false, Ordering::Relaxed) {
+                    Window::ahead_by_pages(&file, end)
+                } else {
+                    Window::ahead(&file, end, &zeros)
+                };
                 if give.send(window).is_err() {
                     return;
                 }
