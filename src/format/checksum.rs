@@ -14,7 +14,12 @@ pub(crate) fn at(file_id: u64, offset: u64, parts: &[&[u8]]) -> u32 {
         && let Some(len) = place.len().checked_add(part.len())
         && len <= SHORT_BYTES
     {
-        return short(place, part);
+        let mut bytes = [0; SHORT_BYTES];
+        let (covered, _) = bytes.split_at_mut(len);
+        let (front, rest) = covered.split_at_mut(place.len());
+        front.copy_from_slice(&place);
+        rest.copy_from_slice(part);
+        return crc32fast::hash(covered);
     }
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&place);
@@ -22,17 +27,6 @@ pub(crate) fn at(file_id: u64, offset: u64, parts: &[&[u8]]) -> u32 {
         hasher.update(part);
     }
     hasher.finalize()
-}
-
-/// Of both together, [`SHORT_BYTES`] at most.
-fn short(place: [u8; 16], part: &[u8]) -> u32 {
-    let mut bytes = [0; SHORT_BYTES];
-    let (front, rest) = bytes.split_at_mut(place.len());
-    front.copy_from_slice(&place);
-    let (middle, rest) = rest.split_at_mut(part.len());
-    middle.copy_from_slice(part);
-    let unused = rest.len();
-    crc32fast::hash(bytes.split_at(SHORT_BYTES.saturating_sub(unused)).0)
 }
 
 #[cfg(test)]
