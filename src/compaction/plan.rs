@@ -134,8 +134,7 @@ pub(crate) fn debt_bytes(runs: &[RunFacts], shape: &TreeShape) -> u64 {
 }
 
 /// Time until there is something to do, when nothing else happens meanwhile: until the oldest run
-/// has come of age, or flushed runs have waited long enough for more. `None` when there never will
-/// be.
+/// has come of age. `None` when there never will be.
 pub(crate) fn due_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
     match shape.strategy {
         Strategy::Fifo {
@@ -144,7 +143,6 @@ pub(crate) fn due_in(runs: &[RunFacts], shape: &TreeShape) -> Option<Duration> {
             let age = runs.last()?.age();
             Some(age.map_or(Duration::MAX, |age| most.saturating_sub(age)))
         }
-        Strategy::Leveled => pause_in(waiting(runs, shape)),
         _ => None,
     }
 }
@@ -227,7 +225,6 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         levels.find_map(|level| one_down(runs, level))
     })
     .or_else(|| sparse(runs))
-    .or_else(|| gather(runs, shape))
 }
 
 /// How many times as many flushed runs may be there as the options say, while they are less than
@@ -255,51 +252,52 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
     (bytes, overlapping.iter().map(|one| one.bytes).sum())
 }
 
-/// Flushed runs that could wait for more, when no more seem to come, become one: reads need not look
-/// in each of them, and less is written than if all of level 1 were.
-fn gather(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
-    let waiting = waiting(runs, shape);
-    if pause_in(waiting)? > Duration::ZERO || waiting.iter().any(RunFacts::is_busy) {
+/// What to merge while writers pause, so that reads have fewer runs to ask: the newest runs, down to
+/// the last one that is at most so many times as much as all newer ones. `None` when no run is.
+///
+/// Leveled, this is what the ratio asks for anyway, but levels below the base and flushed runs need
+/// not follow it while writers are at work. A byte is so written [`PAUSE_RATIO`] + 1 times at most
+/// before it is in something several times larger; and as the ratio bounds the levels above the
+/// last, but for the base, no store of much more than the base times this is ever merged whole.
+pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
+    if shape.strategy != Strategy::Leveled {
         return None;
     }
+    let (newest, older) = runs.split_first()?;
+    let mut inputs: Vec<&SegmentFacts> = newest.segments.iter().collect();
+    let mut chosen = None;
+    for run in older {
+        let overlapping = run.overlapping(key_range(inputs.iter().copied())?);
+        // Flushed runs are merged whole: their order is one of runs.
+        let joins = if run.level == 0 {
+            &run.segments
+        } else {
+            overlapping
+        };
+        let bytes = |all: &[&SegmentFacts]| all.iter().map(|one| one.bytes).sum::<u64>();
+        let newer = bytes(&inputs);
+        inputs.extend(joins);
+        let more = bytes(&inputs) - newer;
+        if !overlapping.is_empty() && more <= newer.saturating_mul(PAUSE_RATIO) {
+            chosen = Some((run, inputs.len()));
+        }
+    }
+    let (last, count) = chosen?;
+    inputs.truncate(count);
+    if inputs.iter().any(|segment| segment.busy) {
+        return None;
+    }
+    // Of flushed runs the newest gives its place: what is flushed meanwhile is newer.
+    let place = if last.level == 0 { newest } else { last };
     Some(Plan::Merge {
-        inputs: ids(waiting.iter().flat_map(|run| &run.segments)),
-        level: 0,
-        target: Target::Join(waiting.first()?.number),
+        inputs: ids(inputs.into_iter()),
+        level: last.level,
+        target: Target::Join(place.number),
     })
 }
 
-/// The flushed runs that wait for more, but for old ones that are more than twice all newer ones:
-/// what was gathered before is not written again for every few small runs, and of two flushes alike
-/// neither is left out because it is some bytes larger.
-fn waiting<'a>(runs: &'a [RunFacts], shape: &TreeShape) -> &'a [RunFacts] {
-    let count = of_level(runs, 0).count();
-    if count < shape.level0_runs as usize || flushed_score(runs, shape) > 0.0 {
-        return &[];
-    }
-    let mut waiting = &runs[..count];
-    while let [newer @ .., oldest] = waiting
-        && oldest.bytes() / 2 > newer.iter().map(RunFacts::bytes).sum()
-    {
-        waiting = newer;
-    }
-    waiting
-}
-
-/// How long a pause between flushes is at least, and how many times as long as the one before.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_TIMES: u32 = 4;
-
-/// Time until runs that wait have waited long enough; `None` if there are none to be gathered.
-fn pause_in(waiting: &[RunFacts]) -> Option<Duration> {
-    let [newest, before, ..] = waiting else {
-        return None;
-    };
-    let age = newest.age()?;
-    let pace = before.age()?.saturating_sub(age);
-    let pause = PAUSE.max(pace.saturating_mul(PAUSE_TIMES));
-    Some(pause.saturating_sub(age))
-}
+/// See [`in_pause`].
+const PAUSE_RATIO: u64 = 4;
 
 /// Whether the only level would have to move down right after the flushed runs were merged into it:
 /// moved before, it is not written once more for that.

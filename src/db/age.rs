@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::compaction::{self, RunFacts};
 use crate::segment::Segment;
+use crate::storage::Storage;
 use crate::version::Version;
 
 use super::shared::Shared;
@@ -14,11 +15,15 @@ const LOOK_MAX: Duration = Duration::from_secs(60);
 /// ... and no more often than this.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 
+/// Milliseconds since 1970, if that is known.
+pub(crate) fn now_ms(storage: &dyn Storage) -> Option<u64> {
+    let since = storage.now()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok().filter(|ms| *ms > 0)
+}
+
 impl Shared {
-    /// Milliseconds since 1970, if that is known.
     pub(crate) fn now_ms(&self) -> Option<u64> {
-        let since = self.storage.now()?.duration_since(UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_millis()).ok().filter(|ms| *ms > 0)
+        now_ms(&*self.storage)
     }
 
     /// The time of what is flushed now, 0 for unknown. A clock that was set back makes it no older
@@ -48,8 +53,12 @@ impl Shared {
         (written_ms > 0).then(|| Duration::from_millis(age_ms))
     }
 
-    /// Time until a look for what is due by its age in this tree; `None` when nothing will be.
+    /// Time until a look for what is due by its age in this tree, or in a pause; `None` when nothing
+    /// will be.
     pub(super) fn look_in(&self, facts: &[RunFacts]) -> Option<Duration> {
+        if let Some((_, pause_in)) = self.in_pause(facts) {
+            return Some(pause_in.clamp(LOOK_MIN, LOOK_MAX));
+        }
         let due = compaction::due_in(facts, &self.options.tree)?;
         // What is due and not done waits for another thread, which will tell, or is refused.
         let wait = if due.is_zero() { LOOK_MAX } else { due };

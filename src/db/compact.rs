@@ -57,6 +57,8 @@ struct Job {
     asked: Option<Arc<Asked>>,
     /// See [`Compacting::reserved`].
     reserved: Option<(Vec<u8>, Vec<u8>)>,
+    /// Writers pause: nothing else wants the threads.
+    in_pause: bool,
 }
 
 /// What a thread does next.
@@ -181,6 +183,7 @@ impl Shared {
             };
             drop(compacting);
             let result = self.or_poison("compaction", || self.carry_out(&job));
+            self.work_times.compacted(self.now_ms());
             // Takes the lock itself.
             self.report(&result);
             compacting = lock(&self.compacting);
@@ -274,7 +277,7 @@ impl Shared {
         }
         // The same facts for both: what comes of age between two looks would be missed by both.
         let facts = facts(self, &version, compacting);
-        let Some(plan) = compaction::plan(&facts, &self.options.tree) else {
+        let Some((plan, in_pause)) = self.wanted(&facts) else {
             return Next::Wait(self.look_in(&facts));
         };
         let job = Job {
@@ -283,6 +286,7 @@ impl Shared {
             progress: Arc::default(),
             asked: None,
             reserved: None,
+            in_pause,
         };
         compacting.hold(&job);
         Next::Job(job)
@@ -319,6 +323,7 @@ impl Shared {
                     progress: Arc::clone(&asked.progress),
                     asked: Some(asked),
                     reserved: asking.range,
+                    in_pause: false,
                 });
             }
         }
@@ -402,7 +407,8 @@ impl Shared {
             } => {
                 let at_work = lock(&self.compacting).running.len();
                 let threads = (self.options.compaction_threads, at_work);
-                let parts_max = parts_max(threads, *level, job.asked.is_some());
+                let is_free = job.asked.is_some() || job.in_pause;
+                let parts_max = parts_max(threads, *level, is_free);
                 self.merge(inputs, (*level, *target), &job.progress, parts_max)
             }
         }

@@ -134,6 +134,7 @@ impl Shared {
         let kib = (sealed.table.bytes() >> 10).max(1);
         self.flush_ns_per_kib
             .store(nanos(took) / kib, Ordering::Relaxed);
+        self.work_times.flushed(self.now_ms());
         Counters::add(&self.counters.flushes, 1);
         self.event(EventKind::Flushed {
             entries: sealed.table.entry_count(),

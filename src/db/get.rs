@@ -52,23 +52,24 @@ impl Shared {
         observer: &mut O,
     ) -> Result<Option<Hit>> {
         let hash = hash_key(self.hash_seed, key);
+        // Before the memtables are asked: what is prefetched arrives meanwhile.
+        let candidates = candidates(view.version.runs(), (hash, key));
         if let Some(hit) = lookup_memtables(view, (hash, key), sequence, observer) {
             self.counters.lookups.memtable_hit();
             return Ok(Some(hit));
         }
-        self.lookup_runs(view, (hash, key), sequence, observer)
+        self.lookup_runs((view, &candidates), (hash, key), sequence, observer)
     }
 
     fn lookup_runs<O: Observer>(
         &self,
-        view: &View,
+        (view, candidates): (&View, &Candidates<'_>),
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         observer: &mut O,
     ) -> Result<Option<Hit>> {
         let mut read = (0, 0);
         let runs = view.version.runs();
-        let candidates = candidates(runs, (hash, key));
         for (ordinal, run) in runs.iter().enumerate() {
             observer.begin();
             let (run_ordinal, level) = (ordinal, run.level);
@@ -122,19 +123,15 @@ impl Shared {
 /// So many runs are asked as if at once: their filters are on their way while the first is asked.
 const AT_ONCE: usize = 12;
 
-/// The segments of the first runs that can hold the key.
+/// The segment of each of the first runs that can hold the key.
+type Candidates<'a> = [Option<&'a Arc<Segment>>; AT_ONCE];
+
 #[inline]
-fn candidates<'a>(
-    runs: &'a [Run],
-    (hash, key): (KeyHash, &[u8]),
-) -> [Option<&'a Arc<Segment>>; AT_ONCE] {
+fn candidates<'a>(runs: &'a [Run], (hash, key): (KeyHash, &[u8])) -> Candidates<'a> {
     let mut candidates = [None; AT_ONCE];
     for (candidate, run) in candidates.iter_mut().zip(runs) {
         *candidate = run.find(key);
-        // A single one is asked right away.
-        if let Some(segment) = candidate
-            && runs.len() > 1
-        {
+        if let Some(segment) = candidate {
             segment.prefetch(hash);
         }
     }

@@ -16,6 +16,7 @@ mod insertion;
 mod lookups;
 mod open;
 mod parts;
+mod pause;
 mod rebuild;
 mod repair;
 mod rotate;

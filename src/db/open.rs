@@ -19,8 +19,10 @@ use crate::segment::{self, Caches, Segment, sidecar};
 use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
 
+use super::age::now_ms;
 use super::compact::Compacting;
 use super::insertion::Insertion;
+use super::pause::WorkTimes;
 use super::salvage;
 use super::shared::{Counters, Flushing, Shared, View};
 use super::stats::{EventKind, RecoveryReport, TornTail};
@@ -273,6 +275,7 @@ impl Opener {
             flush_work: Condvar::new(),
             flush_done: Condvar::new(),
             flush_ns_per_kib: AtomicU64::new(0),
+            work_times: WorkTimes::since(now_ms(&*self.storage)),
             compacting: Mutex::new(Compacting::default()),
             compact_work: Condvar::new(),
             compact_done: Condvar::new(),

@@ -74,9 +74,9 @@ impl Merging {
 
 /// Into how many parts a merge may be cut, when so many of all threads have work of their own: as
 /// many as idle threads can take with the one that begins it. Merges into deep levels may be long;
-/// unless one was asked for, a thread stays free for what is flushed meanwhile.
-pub(super) fn parts_max((threads, at_work): (usize, usize), level: u32, is_asked: bool) -> usize {
-    let spare = usize::from(level > 1 && !is_asked);
+/// unless one was asked for, or writers pause, a thread stays free for what is flushed meanwhile.
+pub(super) fn parts_max((threads, at_work): (usize, usize), level: u32, is_free: bool) -> usize {
+    let spare = usize::from(level > 1 && !is_free);
     threads
         .saturating_sub(at_work.saturating_sub(1) + spare)
         .max(1)

@@ -24,6 +24,7 @@ use crate::version::Version;
 use super::compact::Compacting;
 use super::gaps::Gaps;
 use super::lookups::LookupCounters;
+use super::pause::WorkTimes;
 use super::rotate::NextJournal;
 use super::stats::{Event, EventKind, RecoveryReport};
 use super::threads::Threads;
@@ -146,6 +147,7 @@ pub(crate) struct Shared {
     pub(crate) flush_done: Condvar,
     /// Time to flush a byte of a memtable, in nanoseconds; 0 before the first flush.
     pub(crate) flush_ns_per_kib: AtomicU64,
+    pub(crate) work_times: WorkTimes,
     pub(crate) compacting: Mutex<Compacting>,
     /// The tree has changed, someone asked for a compaction, or the thread shall stop.
     pub(crate) compact_work: Condvar,

@@ -1,5 +1,5 @@
-//! Background threads, each started at the first work for it: a session that only reads, or that
-//! writes less than half a memtable, has none.
+//! Background threads, each started at the first work for it: a session that only reads a tree in
+//! which a pause would change nothing, or that writes less than half a memtable, has none.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};

@@ -113,50 +113,62 @@ fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
 }
 
-/// Runs that wait for more, and none come.
+/// Flushed runs and levels in ratios that writers at work may leave.
 #[test]
-fn leveled_gathers_what_waits_when_writers_pause() {
-    let flushed = |ages: [u64; 3]| {
-        let one = |(n, age): (u64, &u64)| {
-            let age = Some(Duration::from_millis(*age));
-            let segment = SegmentFacts {
-                age,
-                ..segment(30 - n, "b-y", 1)
-            };
-            run(0, 30 - n, &[segment])
+fn a_pause_merges_what_is_alike() {
+    let tree = |sizes: &[(u32, u64)]| {
+        let one = |(n, (level, megabytes)): (u64, &(u32, u64))| {
+            run(*level, 30 - n, &[segment(30 - n, "b-y", *megabytes)])
         };
-        (0..).zip(&ages).map(one).collect::<Vec<_>>()
+        (0..).zip(sizes).map(one).collect::<Vec<_>>()
     };
-    let below = [
-        run(1, 9, &[segment(1, "a-m", 2), segment(2, "n-z", 2)]),
-        run(2, 8, &[segment(3, "a-z", 20)]),
+    let merged = |sizes: &[(u32, u64)]| in_pause(&tree(sizes), &shape(Strategy::Leveled));
+    // Flushed runs stay newer than what is flushed meanwhile; a level keeps its run.
+    let flushed = merge(&[30, 29], 0, Target::Join(30));
+    assert_eq!(merged(&[(0, 1), (0, 4), (1, 21)]), flushed);
+    let all = merge(&[30, 29, 28], 1, Target::Join(28));
+    assert_eq!(merged(&[(0, 1), (0, 4), (1, 20)]), all);
+    let all = merge(&[30, 29, 28], 2, Target::Join(28));
+    assert_eq!(merged(&[(0, 1), (1, 10), (2, 44)]), all);
+    // Also when the newest alone would not have been worth it, ...
+    assert_eq!(merged(&[(0, 1), (1, 30), (2, 90)]), all);
+    // ... but nothing is written for what is much less.
+    assert_eq!(merged(&[(0, 1), (1, 5)]), None);
+    assert_eq!(merged(&[(0, 1), (1, 10), (2, 45)]), None);
+    // There is nothing to gain by one run.
+    assert_eq!((merged(&[]), merged(&[(0, 1)])), (None, None));
+    let tiered = shape(Strategy::Tiered);
+    assert_eq!(in_pause(&tree(&[(0, 1), (0, 1)]), &tiered), None);
+}
+
+#[test]
+fn a_pause_merges_no_more_than_overlaps() {
+    let runs = [
+        run(0, 20, &[segment(20, "m-p", 1)]),
+        run(
+            1,
+            9,
+            &[
+                segment(1, "a-k", 9),
+                segment(2, "l-n", 2),
+                segment(3, "o-r", 2),
+            ],
+        ),
+        run(2, 8, &[segment(4, "a-k", 99), segment(5, "q-z", 20)]),
     ];
-    let runs = |ages| [&flushed(ages)[..], &below].concat();
-    let shape = shape(Strategy::Leveled);
-    let gathered = merge(&[30, 29, 28], 0, Target::Join(30));
-    let ms = Duration::from_millis;
-    // 200 ms from flush to flush are no pause before a second is over, ...
-    assert_eq!(plan(&runs([900, 1100, 1300]), &shape), None);
-    assert_eq!(due_in(&runs([900, 1100, 1300]), &shape), Some(ms(100)));
-    assert_eq!(plan(&runs([1000, 1200, 1400]), &shape), gathered);
-    // ... and a second each are none before four are.
-    assert_eq!(plan(&runs([3900, 4900, 5900]), &shape), None);
-    assert_eq!(due_in(&runs([3900, 4900, 5900]), &shape), Some(ms(100)));
-    assert_eq!(plan(&runs([4000, 5000, 6000]), &shape), gathered);
-    // What was gathered before is left alone until half as much again has come.
-    let more = |oldest: u64| {
-        let mut runs = runs([9000; 3]);
-        runs[2].segments[0].bytes = oldest * MB;
-        runs[3].segments[0].bytes = 8 * MB;
-        plan(&runs, &shape)
-    };
-    assert_eq!(more(4), gathered);
-    assert_eq!(more(5), merge(&[30, 29], 0, Target::Join(30)));
-    // One run has nothing to be gathered with, and without a second level none waits.
-    let one = [&flushed([9000; 3])[..1], &below].concat();
-    assert_eq!((plan(&one, &shape), due_in(&one, &shape)), (None, None));
-    let only = [&flushed([9000; 3])[..], &below[..1]].concat();
-    assert_eq!(due_in(&only, &shape), None);
+    let leveled = shape(Strategy::Leveled);
+    // What was added to the inputs reaches further down than what it was added to.
+    let expected = merge(&[20, 2, 3, 5], 2, Target::Join(8));
+    assert_eq!(in_pause(&runs, &leveled), expected);
+    let mut larger = runs.clone();
+    larger[2].segments[1].bytes = 21 * MB;
+    let expected = merge(&[20, 2, 3], 1, Target::Join(9));
+    assert_eq!(in_pause(&larger, &leveled), expected);
+    larger[1].segments[2].busy = true;
+    assert_eq!(in_pause(&larger, &leveled), None);
+    // Beside each other they are in nobody's way.
+    let beside = [runs[0].clone(), run(1, 9, &[segment(1, "a-k", 1)])];
+    assert_eq!(in_pause(&beside, &leveled), None);
 }
 
 #[test]
@@ -490,6 +502,13 @@ fn every_tree_comes_to_rest() {
                 assert!(steps < 200, "{strategy:?} does not come to rest: {runs:?}");
             }
             assert_eq!(debt_bytes(&runs, &shape), 0, "{strategy:?}");
+            while flush % 7 == 0
+                && let Some(plan) = plan(&runs, &shape).or_else(|| in_pause(&runs, &shape))
+            {
+                carry_out(&mut runs, plan, &mut next);
+                steps += 1;
+                assert!(steps < 200, "{strategy:?} goes on in a pause: {runs:?}");
+            }
         }
         let deepest = last_level(&runs);
         assert!((1..=5).contains(&deepest), "{strategy:?}: {deepest}");

@@ -1,57 +1,88 @@
-//! Flushed runs that wait for more, and a pause in which none come.
+//! What is merged when writers pause, and what is not.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use criba::RunStats;
-
 use super::*;
 
-/// Bytes of each, newest first.
-fn flushed_runs(db: &Db) -> Vec<u64> {
+/// Level and bytes of each run, newest first.
+fn runs(db: &Db) -> Vec<(u32, u64)> {
+    let bytes = |run: &criba::RunStats| run.segments.iter().map(|one| one.file_bytes).sum();
     let runs = db.stats().runs;
-    let flushed = runs.iter().filter(|run| run.level == 0);
-    let bytes = |run: &RunStats| run.segments.iter().map(|one| one.file_bytes).sum();
-    flushed.map(bytes).collect()
+    runs.iter().map(|run| (run.level, bytes(run))).collect()
+}
+
+/// Puts so many new entries, in no order, and flushes them.
+fn put(db: &Db, model: &mut Model, random: &mut Rng, count: usize) {
+    for _ in 0..count {
+        let key = random.below(1 << 40).to_le_bytes();
+        db.put(key, [7; 90]).unwrap();
+        model.insert(key.to_vec(), vec![7; 90]);
+    }
+    db.flush().unwrap();
 }
 
 /// Reads would look in each of them for as long as nobody writes.
 #[test]
-fn runs_that_wait_are_gathered_in_a_pause() {
+fn runs_that_are_alike_become_one_in_a_pause() {
     let memory = Memory::new();
     let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
     memory.set_clock(Some(start));
     let db = small(&memory).open().unwrap();
-    let mut model = Model::new();
-    let mut random = Rng(8);
-    let mut put = |count: usize| {
-        for _ in 0..count {
-            let key = random.below(1 << 40).to_le_bytes();
-            db.put(key, [7; 90]).unwrap();
-            model.insert(key.to_vec(), vec![7; 90]);
-        }
-        db.flush().unwrap();
-    };
-    // Until there is a level below the first, and what waits is less than would be merged with it,
-    // and alike: a large one would not be written again for a small one.
-    put(5000);
+    let (mut model, mut random) = (Model::new(), Rng(8));
+    put(&db, &mut model, &mut random, 2000);
     settle(&db);
-    assert!(db.stats().runs.iter().any(|run| run.level == 2));
-    let mut waiting = flushed_runs(&db);
-    while waiting.len() < 2 || waiting.iter().any(|bytes| *bytes > 10_000) {
-        put(20);
+    while runs(&db).len() < 3 {
+        put(&db, &mut model, &mut random, 300);
         settle(&db);
-        waiting = flushed_runs(&db);
     }
+    let before = runs(&db);
+    let last = before[before.len() - 1].1;
+    let above: u64 = before[..before.len() - 1].iter().map(|run| run.1).sum();
+    assert!(last > above && last < 4 * above, "{before:?}");
+    // As long as the clock stands, nobody pauses.
     let work = || db.stats().compactions.merged_bytes;
-    let before = work();
-    let bytes: u64 = waiting.iter().sum();
+    let merged = work();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(runs(&db), before);
     memory.set_clock(Some(start + Duration::from_secs(10)));
-    wait_until("the runs are gathered", || flushed_runs(&db).len() == 1);
-    let written = work() - before;
+    wait_until("there is one run", || runs(&db).len() == 1);
+    settle(&db);
+    let written = work() - merged;
     assert!(
-        written <= bytes,
-        "{written} bytes for {bytes}: no more than they are"
+        written <= last + above,
+        "{written} bytes for {before:?}: each is written once"
     );
-    check_contents(&db, &model, "gathered");
+    check_contents(&db, &model, "merged");
     assert_eq!(db.verify(&mut |_, _| {}).unwrap().findings.len(), 0);
+
+    // A large one is not written again for a small one: not before there are more.
+    put(&db, &mut model, &mut random, 100);
+    let large = runs(&db)[1];
+    memory.set_clock(Some(start + Duration::from_secs(1000)));
+    put(&db, &mut model, &mut random, 100);
+    memory.set_clock(Some(start + Duration::from_secs(9000)));
+    wait_until("the small ones are one", || runs(&db).len() == 2);
+    settle(&db);
+    assert_eq!(runs(&db)[1], large);
+    check_contents(&db, &model, "gathered");
+}
+
+/// A session that was opened just now has not paused, however old the files are.
+#[test]
+fn a_pause_begins_with_the_session() {
+    let memory = Memory::new();
+    let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
+    memory.set_clock(Some(start));
+    let (mut model, mut random) = (Model::new(), Rng(9));
+    let db = small(&memory).level0_runs(4).open().unwrap();
+    put(&db, &mut model, &mut random, 100);
+    put(&db, &mut model, &mut random, 100);
+    db.close().unwrap();
+    memory.set_clock(Some(start + Duration::from_secs(5000)));
+    let db = small(&memory).level0_runs(4).open().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(runs(&db).len(), 2);
+    memory.set_clock(Some(start + Duration::from_secs(5002)));
+    wait_until("they are one", || runs(&db).len() == 1);
+    check_contents(&db, &model, "one");
 }
