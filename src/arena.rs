@@ -14,8 +14,8 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use memmap2::{MmapMut, MmapRaw};
 
@@ -23,20 +23,76 @@ use memmap2::{MmapMut, MmapRaw};
 pub(crate) struct Chunk {
     memory: Memory,
     filled: AtomicUsize,
+    /// Where the memory goes when nobody needs it any more.
+    spares: Weak<Spares>,
 }
 
 /// From so many bytes on, memory comes from the system and goes back to it: what an allocator gets back,
 /// it keeps, as something that lives longer lies behind it.
 const MAPPED_BYTES_MIN: usize = 256 << 10;
 
-/// Zeroed by the system as it is filled: all at once, it would be the slowest of many puts.
+/// Maps of chunks that are no more, for those to come: to get as many pages from the system and to give
+/// them back costs a tenth of a put.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    maps: Mutex<Vec<MmapRaw>>,
+    most: usize,
+}
+
+impl Spares {
+    /// Room for so many bytes.
+    pub(crate) fn of_bytes(bytes: u64) -> Spares {
+        Spares {
+            maps: Mutex::default(),
+            most: usize::try_from(bytes).unwrap_or(0) / MAPPED_BYTES_MIN,
+        }
+    }
+
+    fn maps(&self) -> MutexGuard<'_, Vec<MmapRaw>> {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.maps().is_empty()
+    }
+
+    /// Gives all back to the system.
+    pub(crate) fn clear(&self) {
+        // Not under the lock, for which a writer may wait.
+        let maps = std::mem::take(&mut *self.maps());
+        drop(maps);
+    }
+
+    fn take(&self, bytes: usize) -> Option<MmapRaw> {
+        (bytes == MAPPED_BYTES_MIN)
+            .then(|| self.maps().pop())
+            .flatten()
+    }
+
+    /// Keeps a map if it is of the usual length and there is room.
+    fn give(&self, map: MmapRaw) {
+        let mut maps = self.maps();
+        if map.len() == MAPPED_BYTES_MIN && maps.len() < self.most {
+            maps.push(map);
+            return;
+        }
+        drop(maps);
+        drop(map);
+    }
+}
+
+/// Zeroed by the system as it is filled, as all at once it would be the slowest of many puts; or as it was
+/// left by a chunk before.
 enum Memory {
     Heap(Box<[UnsafeCell<u8>]>),
     Mapped(MmapRaw),
 }
 
 impl Memory {
-    fn new(bytes: usize) -> Memory {
+    fn new(bytes: usize, spares: &Weak<Spares>) -> Memory {
+        if let Some(map) = spares.upgrade().and_then(|spares| spares.take(bytes)) {
+            return Memory::Mapped(map);
+        }
         // There may be too many maps.
         if bytes >= MAPPED_BYTES_MIN
             && let Ok(map) = MmapMut::map_anon(bytes)
@@ -52,8 +108,8 @@ impl Memory {
     fn cells(&self) -> &[UnsafeCell<u8>] {
         match self {
             Memory::Heap(cells) => cells,
-            // SAFETY: the map is so long and lives as long as the reference. The system has zeroed it, and
-            // nobody else has its address; it may be written, so its cells may be as well.
+            // SAFETY: the map is so long and lives as long as the reference. The system has zeroed it, it was
+            // only written since, and nobody else has its address; it may be written, so its cells may be as well.
             Memory::Mapped(map) => unsafe {
                 std::slice::from_raw_parts(map.as_ptr().cast(), map.len())
             },
@@ -93,6 +149,17 @@ impl Chunk {
     }
 }
 
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let memory = std::mem::replace(&mut self.memory, Memory::Heap(Box::default()));
+        if let Memory::Mapped(map) = memory
+            && let Some(spares) = self.spares.upgrade()
+        {
+            spares.give(map);
+        }
+    }
+}
+
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chunk")
@@ -109,11 +176,12 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// A new chunk of so many bytes.
-    pub(crate) fn new(bytes: usize) -> Filler {
+    /// A new chunk of so many bytes, from the spares if there is one.
+    pub(crate) fn new(bytes: usize, spares: &Weak<Spares>) -> Filler {
         let chunk = Chunk {
-            memory: Memory::new(bytes),
+            memory: Memory::new(bytes, spares),
             filled: AtomicUsize::new(0),
+            spares: Weak::clone(spares),
         };
         Filler {
             chunk: Arc::new(chunk),
@@ -166,7 +234,7 @@ mod tests {
     }
 
     fn holds_what_a_vector_holds(bytes: usize) {
-        let mut filler = Filler::new(bytes);
+        let mut filler = Filler::new(bytes, &Weak::new());
         let mut twin = Vec::new();
         let mut step = 0_usize;
         loop {
@@ -193,16 +261,49 @@ mod tests {
     }
 
     #[test]
+    fn memory_goes_from_chunk_to_chunk_and_back() {
+        let spares = Arc::new(Spares::of_bytes(2 * MAPPED_BYTES_MIN as u64));
+        let kept = Arc::downgrade(&spares);
+        let spare = || spares.maps().len();
+        let new = |bytes| Filler::new(bytes, &kept);
+        let mut fillers: Vec<Filler> = [0, 1, MAPPED_BYTES_MIN / 256]
+            .map(|more| new(MAPPED_BYTES_MIN + more))
+            .into();
+        fillers.extend([(); 3].map(|()| new(MAPPED_BYTES_MIN)));
+        for filler in &mut fillers {
+            filler.append(&[&[9; MAPPED_BYTES_MIN]]).unwrap();
+        }
+        // Only as many as there is room for, and only of one length.
+        drop(fillers);
+        assert_eq!(spare(), 2);
+        let mut again = new(MAPPED_BYTES_MIN);
+        assert_eq!((spare(), again.room()), (1, MAPPED_BYTES_MIN));
+        again.append(&[b"new"]);
+        assert_eq!(again.chunk().read_from(0), b"new");
+        let reader = Arc::clone(again.chunk());
+        drop(again);
+        assert_eq!((spare(), reader.read(0..3)), (1, &b"new"[..]));
+        drop(reader);
+        assert_eq!(spare(), 2);
+        spares.clear();
+        assert!(spares.is_empty());
+        // Who reads may outlive the store.
+        let last = new(MAPPED_BYTES_MIN);
+        drop(spares);
+        drop(last);
+    }
+
+    #[test]
     #[should_panic(expected = "once they are written")]
     fn nothing_is_read_before_it_is_written() {
-        let mut filler = Filler::new(100);
+        let mut filler = Filler::new(100, &Weak::new());
         filler.append(&[b"abc"]);
         filler.chunk().read(1..4);
     }
 
     #[test]
     fn readers_beside_the_writer_see_whole_parts() {
-        let mut filler = Filler::new(1 << 16);
+        let mut filler = Filler::new(1 << 16, &Weak::new());
         let chunk = Arc::clone(filler.chunk());
         std::thread::scope(|scope| {
             for _ in 0..2 {

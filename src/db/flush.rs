@@ -1,8 +1,8 @@
 //! Turns sealed memtables into segments, in the background, oldest first.
 
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::compaction::{Output, Retain};
@@ -15,11 +15,14 @@ use crate::segment::{Finished, Segment};
 use crate::version::Version;
 
 use super::rotate::Then;
-use super::shared::{Counters, Sealed, Shared, View, lock, nanos};
+use super::shared::{Counters, Flushing, Sealed, Shared, View, lock, nanos};
 use super::stats::EventKind;
 
 /// Time between attempts while flushing fails.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How long memory of memtables is kept for the next one after a flush.
+const KEEP_SPARES: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// The background thread: flushes until it is told to stop and nothing is left to flush, so
@@ -45,10 +48,7 @@ impl Shared {
                 if flushing.stop {
                     return;
                 }
-                flushing = self
-                    .flush_work
-                    .wait(flushing)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                flushing = self.wait_for_work(flushing);
                 continue;
             };
             drop(flushing);
@@ -75,6 +75,23 @@ impl Shared {
                 };
             }
         }
+    }
+
+    /// Waits to be told of work. When none comes, memory that was kept for more goes back.
+    fn wait_for_work<'a>(&'a self, flushing: MutexGuard<'a, Flushing>) -> MutexGuard<'a, Flushing> {
+        if self.spares.is_empty() {
+            let waited = self.flush_work.wait(flushing);
+            return waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = self.flush_work.wait_timeout(flushing, KEEP_SPARES);
+        let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !timeout.timed_out() {
+            return guard;
+        }
+        // Not under the lock: a writer may want it.
+        drop(guard);
+        self.spares.clear();
+        lock(&self.flushing)
     }
 
     /// Seals the active memtable and waits until it, and all before it, are in segments.
@@ -121,7 +138,7 @@ impl Shared {
             flushing = self
                 .flush_done
                 .wait(flushing)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 

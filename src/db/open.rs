@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
+use crate::arena::Spares;
 use crate::error::{Error, Result};
 use crate::format::batch::{self, Operations};
 use crate::journal::{self, Expect, Point, Recovered};
@@ -271,6 +272,7 @@ impl Opener {
             installing: Mutex::new(()),
             snapshots: Mutex::new(BTreeMap::new()),
             next_journal: Mutex::default(),
+            spares: Arc::new(Spares::of_bytes(self.options.memtable_bytes)),
             flushing: Mutex::new(Flushing::default()),
             flush_work: Condvar::new(),
             flush_done: Condvar::new(),

@@ -156,7 +156,9 @@ impl Shared {
 
     fn seal_active(&self, writing: &mut Writing, sealed: Sealed) {
         let sealed = Arc::new(sealed);
-        writing.active = Arc::new(Memtable::new(self.options.memtable_bytes));
+        let spares = Arc::downgrade(&self.spares);
+        let active = Memtable::with_spares(self.options.memtable_bytes, spares);
+        writing.active = Arc::new(active);
         // What the old view holds, the new one does.
         self.install(|view| {
             let mut all = vec![sealed];

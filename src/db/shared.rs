@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
+use crate::arena::Spares;
 use crate::error::{Error, Result};
 use crate::journal;
 use crate::key::Sequence;
@@ -140,6 +141,8 @@ pub(crate) struct Shared {
     pub(crate) installing: Mutex<()>,
     /// Sequences that snapshots read at, and how many of them.
     pub(crate) snapshots: Mutex<BTreeMap<Sequence, usize>>,
+    /// Memory of memtables that were flushed.
+    pub(crate) spares: Arc<Spares>,
     pub(crate) flushing: Mutex<Flushing>,
     /// A memtable was sealed, or the thread shall stop.
     pub(crate) flush_work: Condvar,

@@ -4,9 +4,9 @@
 //! and the value. It is named by the number of its chunk and its place there, and never moves.
 
 use std::cmp::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-use crate::arena::{Chunk, Filler};
+use crate::arena::{Chunk, Filler, Spares};
 use crate::format::varint;
 use crate::key::{Kind, Sequence};
 use crate::prefetch::prefetch;
@@ -114,6 +114,7 @@ impl<'a> Entry<'a> {
 #[derive(Debug)]
 pub(super) struct Entries {
     chunks: Pool<OnceLock<Arc<Chunk>>>,
+    spares: Weak<Spares>,
 }
 
 /// The right to add entries.
@@ -139,9 +140,10 @@ impl Adder {
 }
 
 impl Entries {
-    pub(super) fn new() -> Entries {
+    pub(super) fn new(spares: Weak<Spares>) -> Entries {
         Entries {
             chunks: Pool::new(),
+            spares,
         }
     }
 
@@ -174,7 +176,7 @@ impl Entries {
         let number = adder.chunk_count;
         assert!(number < CHUNKS_MAX, "a memtable of 16 GiB takes no more");
         let grown = CHUNK_BYTES_MIN << number.min(16);
-        let mut filler = Filler::new(grown.min(CHUNK_BYTES_MAX).max(bytes));
+        let mut filler = Filler::new(grown.min(CHUNK_BYTES_MAX).max(bytes), &self.spares);
         self.chunks
             .make(number)
             .get_or_init(|| Arc::clone(filler.chunk()));
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn entries_come_back_as_they_were_added() {
-        let (entries, mut adder) = (Entries::new(), Adder::default());
+        let (entries, mut adder) = (Entries::new(Weak::new()), Adder::default());
         let value = |n: u64| vec![n as u8; (n * n * 37 % 5000) as usize];
         let key = |n: u64| format!("{n:0width$}", width = (n % 50) as usize).into_bytes();
         let kind = |n: u64| {

@@ -23,8 +23,9 @@ mod walk;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::arena::Spares;
 use crate::cursor::Direction;
 use crate::filter::{KeyHash, MemoryBloom};
 use crate::key::{Kind, Sequence};
@@ -80,10 +81,15 @@ pub(crate) struct Place(Spot);
 impl Memtable {
     /// A table that is meant to be sealed at `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Memtable {
+        Memtable::with_spares(capacity_bytes, Weak::new())
+    }
+
+    /// The same with memory of tables before it, where there is any.
+    pub(crate) fn with_spares(capacity_bytes: u64, spares: Weak<Spares>) -> Memtable {
         let expected = capacity_bytes / ENTRY_BYTES_MIN;
         let expected = usize::try_from(expected).unwrap_or(usize::MAX).max(64);
         Memtable {
-            tree: Tree::new(),
+            tree: Tree::new(spares),
             inserter: Mutex::default(),
             filter: MemoryBloom::of_table(expected),
             bytes: AtomicU64::new(0),

@@ -14,8 +14,10 @@
 //! 3. Entries are never removed, so the entry after the last of a leaf is the next separator.
 //! 4. A node is recycled when nothing that can be reached from the root names its generation.
 
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
+use crate::arena::Spares;
 use crate::key::Sequence;
 
 use super::entries::{Entries, Entry, EntryRef};
@@ -66,9 +68,9 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new() -> Tree {
+    pub(super) fn new(spares: Weak<Spares>) -> Tree {
         Tree {
-            entries: Entries::new(),
+            entries: Entries::new(spares),
             leaves: Pool::new(),
             inners: Pool::new(),
             root: AtomicU64::new(0),

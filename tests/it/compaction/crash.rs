@@ -9,7 +9,7 @@ use criba::{Builder, Db, Durability, Error, EventKind, FilterPolicy, Strategy};
 
 use super::{
     LIMIT, Model, check_contents, check_files, check_runs, collect, fill, is_compaction, key, rig,
-    settle, small,
+    settle, small, wait_until,
 };
 use crate::faults::{Call, Rig, within};
 
@@ -166,7 +166,14 @@ fn fail_everywhere(kind: ErrorKind, once: bool) {
         let what = format!("{kind:?} at call {n} of compactions, once: {once}");
         let db = build(&rig, Strategy::Leveled).open().unwrap();
         let (mut done, mut failure) = (0, None);
+        let was_hit = || calls.load(Ordering::SeqCst) >= n;
         for batch in 1..=150 {
+            // However busy the machine is: all that comes at once is merged at once, in few calls.
+            if batch % 30 == 0 {
+                wait_until("compactions rest or fail", || {
+                    was_hit() || db.stats().compactions.is_settled
+                });
+            }
             match write(&db, batch, Durability::Process) {
                 Ok(()) => done = batch,
                 Err(error) => {
@@ -183,8 +190,7 @@ fn fail_everywhere(kind: ErrorKind, once: bool) {
         let asked = db.compact_all().and_then(|job| job.wait());
         let attempted = done + u64::from(failure.is_some());
         check_contents(&db, &state(done), &what);
-        let was_hit = calls.load(Ordering::SeqCst) >= n;
-        if was_hit && asked.is_err() {
+        if was_hit() && asked.is_err() {
             let failed = |event: &criba::Event| matches!(event.what, EventKind::Failed { .. });
             assert!(db.stats().events.iter().any(failed), "{what}");
         }
@@ -199,7 +205,7 @@ fn fail_everywhere(kind: ErrorKind, once: bool) {
             let image = rig.memory.crash(survivors);
             check_image(image, Strategy::Leveled, (least, attempted), &what);
         }
-        if !was_hit {
+        if !was_hit() {
             assert!(
                 n > 15 && failure.is_none() && asked.is_ok(),
                 "{what}: {asked:?}"
