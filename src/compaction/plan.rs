@@ -428,8 +428,9 @@ fn one_down(runs: &[RunFacts], level: u32) -> Option<Plan> {
     )
 }
 
-/// Part of a segment's entries that must be tombstones for it to be merged for their sake.
-const SPARSE: u64 = 2;
+/// Part of a segment's entries that must be tombstones for it to be merged for their sake: more than
+/// what is left where as much is put as is deleted.
+const SPARSE: (u64, u64) = (2, 3);
 
 /// A segment that is mostly tombstones is merged down although its level is in shape: reads that
 /// pass over it cost as much as its entries are many.
@@ -438,7 +439,7 @@ fn sparse(runs: &[RunFacts]) -> Option<Plan> {
     (1..last).find_map(|level| {
         let run = of_level(runs, level).next()?;
         let mostly = |segment: &&SegmentFacts| {
-            !segment.busy && segment.tombstones * SPARSE > segment.entries
+            !segment.busy && segment.tombstones * SPARSE.1 > segment.entries * SPARSE.0
         };
         let segment = run.segments.iter().find(mostly)?;
         let range = (&*segment.first_key, &*segment.last_key);
