@@ -255,10 +255,10 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
 /// What to merge while writers pause, so that reads have fewer runs to ask: the newest runs, down to
 /// the last one that is at most so many times as much as all newer ones. `None` when no run is.
 ///
-/// Leveled, this is what the ratio asks for anyway, but levels below the base and flushed runs need
-/// not follow it while writers are at work. A byte is so written [`PAUSE_RATIO`] + 1 times at most
-/// before it is in something several times larger; and as the ratio bounds the levels above the
-/// last, but for the base, no store of much more than the base times this is ever merged whole.
+/// Level sizes would ask for it anyway, but levels below the base and flushed runs need not follow
+/// them while writers are at work. A merge writes at most [`PAUSE_RATIO`] + 1 bytes for each byte of
+/// the newer runs; and as the ratio bounds the levels above the last, but for the base, no store of
+/// much more than the base times this is ever merged whole.
 pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     if shape.strategy != Strategy::Leveled {
         return None;

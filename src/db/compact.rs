@@ -10,15 +10,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
-use crate::compaction::{self, FileNumbers, Plan, Progress, RunFacts, SegmentFacts, Target};
+use crate::compaction::{self, FileNumbers, Plan, Progress, Target};
 use crate::error::{Error, Result};
+use crate::manifest::SegmentMeta;
 use crate::options::{Compaction, FilterPolicy, Strategy};
 use crate::segment::Segment;
 use crate::slice::Slice;
-use crate::version::{Run, Version};
+use crate::version::Version;
 
 use super::asked::{Asked, Asking, CompactionJob, plan_range};
-use super::estimate::counted;
+use super::facts::facts;
 use super::flush::chain;
 use super::parts::{Offer, parts_max};
 use super::shared::{Counters, Shared, View, lock};
@@ -41,6 +42,8 @@ pub(crate) struct Compacting {
     asked: VecDeque<Arc<Asked>>,
     /// What is under way, to cancel it at close.
     running: Vec<Arc<Progress>>,
+    /// Those of it that only began because writers paused.
+    in_pause: Vec<Arc<Progress>>,
     /// Parts of merges for threads that have nothing else to do.
     pub(super) offers: VecDeque<Offer>,
     /// The last attempt failed; cleared by the next that succeeds.
@@ -73,6 +76,9 @@ impl Compacting {
         self.busy.extend(&job.inputs);
         self.reserved.extend(job.reserved.clone());
         self.running.push(Arc::clone(&job.progress));
+        if job.in_pause {
+            self.in_pause.push(Arc::clone(&job.progress));
+        }
     }
 
     fn release(&mut self, job: &Job) {
@@ -81,8 +87,22 @@ impl Compacting {
         }
         self.reserved
             .retain(|range| Some(range) != job.reserved.as_ref());
-        self.running
-            .retain(|running| !Arc::ptr_eq(running, &job.progress));
+        for all in [&mut self.running, &mut self.in_pause] {
+            all.retain(|one| !Arc::ptr_eq(one, &job.progress));
+        }
+    }
+
+    /// Whether an unfinished compaction has a segment as input, or covers it.
+    pub(super) fn is_busy(&self, segment: &Segment) -> bool {
+        let SegmentMeta {
+            id,
+            first_key,
+            last_key,
+            ..
+        } = &segment.meta;
+        let mut reserved = self.reserved.iter();
+        self.busy.contains(id)
+            || reserved.any(|(first, last)| first_key <= last && first <= last_key)
     }
 }
 
@@ -135,6 +155,10 @@ impl Shared {
         let debt = compaction::debt_bytes(&facts, &self.options.tree);
         self.debt_bytes.store(debt, Ordering::Relaxed);
         // Also what somebody else works on now: nobody tells when that ends.
+        if self.is_behind() {
+            // Writers are back, and will wait for what a merge of a pause has in hand.
+            cancel(&compacting.in_pause);
+        }
         let is_due = self.options.compaction == Compaction::Background
             && !self.has_compactors()
             && (compaction::plan(&facts, &self.options.tree).is_some()
@@ -225,9 +249,7 @@ impl Shared {
     pub(crate) fn stop_compactions(&self) {
         let mut compacting = lock(&self.compacting);
         compacting.stop = true;
-        for progress in &compacting.running {
-            progress.cancelled.store(true, Ordering::Relaxed);
-        }
+        cancel(&compacting.running);
         drop(compacting);
         self.compact_work.notify_all();
         self.compact_done.notify_all();
@@ -500,6 +522,12 @@ impl Shared {
     }
 }
 
+fn cancel(merges: &[Arc<Progress>]) {
+    for progress in merges {
+        progress.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
 fn wait<'a>(condvar: &Condvar, guard: MutexGuard<'a, Compacting>) -> MutexGuard<'a, Compacting> {
     condvar
         .wait(guard)
@@ -524,53 +552,6 @@ fn inputs_of(plan: &Plan) -> Vec<u64> {
         | Plan::Deepen { segments: ids }
         | Plan::Drop { segments: ids } => ids.clone(),
     }
-}
-
-/// The version as planning sees it.
-pub(super) fn facts(shared: &Shared, version: &Version, compacting: &Compacting) -> Vec<RunFacts> {
-    let now_ms = shared.now_ms();
-    let is_reserved = |one: &Segment| {
-        let mut ranges = compacting.reserved.iter();
-        ranges.any(|(first, last)| one.meta.first_key <= *last && *first <= one.meta.last_key)
-    };
-    let segment = |one: &Arc<Segment>| {
-        let counts = one.counts();
-        SegmentFacts {
-            id: one.meta.id,
-            bytes: one.meta.file_len,
-            entries: counts.entries,
-            tombstones: counts.tombstones,
-            first_key: one.meta.first_key.clone(),
-            last_key: one.meta.last_key.clone(),
-            age: shared.age_of(one, now_ms),
-            busy: compacting.busy.contains(&one.meta.id) || is_reserved(one),
-        }
-    };
-    let run = |run: &Run| RunFacts {
-        level: run.level,
-        number: run.number,
-        segments: run.segments.iter().map(segment).collect(),
-        hidden_bytes: 0,
-    };
-    let mut runs: Vec<RunFacts> = version.runs().iter().map(run).collect();
-    // Only whether the first level is the last one for long depends on it, when it is to be merged.
-    let tree = &shared.options.tree;
-    let flushed = runs.iter().filter(|run| run.level == 0).count();
-    let asks = tree.strategy == Strategy::Leveled && flushed >= tree.level0_runs as usize;
-    if asks && runs.last().is_some_and(|run| run.level == 1) {
-        let live = &counted(version).live_by_run;
-        for (run, live) in runs.iter_mut().zip(live) {
-            run.hidden_bytes = hidden_bytes(run, *live);
-        }
-    }
-    runs
-}
-
-/// What of a run is not in its so many live entries, if all are of one size.
-fn hidden_bytes(run: &RunFacts, live: f64) -> u64 {
-    let all: u64 = run.segments.iter().map(|one| one.entries).sum();
-    let hidden = 1.0 - live / all.max(1) as f64;
-    (run.bytes() as f64 * hidden.clamp(0.0, 1.0)) as u64
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod compact;
 mod demand;
 mod estimate;
 pub(crate) mod explain;
+mod facts;
 mod filters;
 mod flush;
 mod gaps;

@@ -1,59 +1,76 @@
-//! Pauses of writers: when for much longer than flushes come apart nothing was flushed, nor merged
-//! for what was.
+//! Pauses of writers: when nothing was written for a while, or so little that no flush comes for
+//! much longer than they come apart.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::compaction::{self, Plan, RunFacts};
+use crate::key::Sequence;
 
-use super::shared::Shared;
+use super::shared::{Shared, lock};
 
-/// How long a pause is at least, and how many times as long as from flush to flush.
+/// How long nothing at all is written.
+const SILENCE_MS: u64 = 500;
+
+/// How long no flush comes although something is written: so long at least, and so many times as
+/// long as from the last but one to the last.
 const PAUSE_MS: u64 = 1000;
 const PAUSE_TIMES: u64 = 4;
 
-/// When there was work for the threads of the store, by the clock of the storage.
+/// When there was work, by the clock of the storage; 0 where no clock is.
+#[derive(Debug)]
+pub(crate) struct WorkTimes(Mutex<Times>);
+
 #[derive(Debug, Default)]
-pub(crate) struct WorkTimes {
-    /// End of the last flush; the opening before there was any. 0 where no clock is.
-    flushed_ms: AtomicU64,
-    /// From the end of the flush before to that. One thread flushes.
-    apart_ms: AtomicU64,
+struct Times {
+    /// End of the last flush; the opening before there was any.
+    flushed_ms: u64,
+    /// From the end of the flush before to that.
+    apart_ms: u64,
     /// End of the last flush or compaction.
-    worked_ms: AtomicU64,
+    worked_ms: u64,
+    /// The last write that was seen, and when it was first seen.
+    written: Sequence,
+    written_ms: u64,
 }
 
 impl WorkTimes {
     pub(crate) fn since(now_ms: Option<u64>) -> WorkTimes {
         let now_ms = now_ms.unwrap_or(0);
-        WorkTimes {
-            flushed_ms: now_ms.into(),
-            apart_ms: 0.into(),
-            worked_ms: now_ms.into(),
-        }
+        WorkTimes(Mutex::new(Times {
+            flushed_ms: now_ms,
+            worked_ms: now_ms,
+            written_ms: now_ms,
+            ..Times::default()
+        }))
     }
 
     pub(crate) fn flushed(&self, now_ms: Option<u64>) {
-        self.compacted(now_ms);
         let now_ms = now_ms.unwrap_or(0);
-        let before_ms = self.flushed_ms.swap(now_ms, Ordering::Relaxed);
-        let apart_ms = now_ms.saturating_sub(before_ms);
-        self.apart_ms.store(apart_ms, Ordering::Relaxed);
+        let mut times = lock(&self.0);
+        times.apart_ms = now_ms.saturating_sub(times.flushed_ms);
+        times.flushed_ms = now_ms;
+        times.worked_ms = now_ms;
     }
 
     pub(crate) fn compacted(&self, now_ms: Option<u64>) {
-        self.worked_ms.store(now_ms.unwrap_or(0), Ordering::Relaxed);
+        lock(&self.0).worked_ms = now_ms.unwrap_or(0);
     }
 
-    /// Time until it is a pause; `None` without a clock.
-    fn pause_in(&self, now_ms: Option<u64>) -> Option<Duration> {
+    /// Time until it is a pause, if no write follows this one; `None` without a clock.
+    fn pause_in(&self, now_ms: Option<u64>, written: Sequence) -> Option<Duration> {
         let now_ms = now_ms?;
-        let apart_ms = self.apart_ms.load(Ordering::Relaxed);
-        let pause_ms = PAUSE_MS.max(apart_ms.saturating_mul(PAUSE_TIMES));
+        let mut times = lock(&self.0);
+        if times.written != written {
+            (times.written, times.written_ms) = (written, now_ms);
+        }
         // A clock that was set back begins anew.
-        let worked_ms = self.worked_ms.fetch_min(now_ms, Ordering::Relaxed);
-        let past_ms = now_ms.saturating_sub(worked_ms);
-        Some(Duration::from_millis(pause_ms.saturating_sub(past_ms)))
+        times.worked_ms = times.worked_ms.min(now_ms);
+        times.written_ms = times.written_ms.min(now_ms);
+        let silent_from = times.written_ms.max(times.worked_ms);
+        let pause_ms = PAUSE_MS.max(times.apart_ms.saturating_mul(PAUSE_TIMES));
+        let due_ms = (silent_from + SILENCE_MS).min(times.worked_ms.saturating_add(pause_ms));
+        Some(Duration::from_millis(due_ms.saturating_sub(now_ms)))
     }
 }
 
@@ -69,7 +86,7 @@ impl Shared {
 
     /// What is to be merged in a pause, and the time until it is one. `None` for nothing.
     pub(super) fn in_pause(&self, facts: &[RunFacts]) -> Option<(Plan, Duration)> {
-        let pause_in = self.work_times.pause_in(self.now_ms())?;
+        let pause_in = self.work_times.pause_in(self.now_ms(), self.visible())?;
         let plan = compaction::in_pause(facts, &self.options.tree)?;
         Some((plan, pause_in))
     }
@@ -80,22 +97,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_a_second_and_four_times_the_pace() {
+    fn a_pause_is_half_a_second_without_writes_or_four_times_the_pace() {
         let times = WorkTimes::since(Some(10_000));
-        let left = |now_ms| times.pause_in(Some(now_ms)).map(|left| left.as_millis());
-        assert_eq!((left(10_000), left(10_900)), (Some(1000), Some(100)));
-        times.flushed(Some(10_200));
-        assert_eq!((left(10_200), left(11_200)), (Some(1000), Some(0)));
-        times.flushed(Some(11_200));
-        assert_eq!((left(12_200), left(15_300)), (Some(3000), Some(0)));
-        times.flushed(Some(11_300));
-        assert_eq!(left(11_300), Some(1000));
-        times.compacted(Some(12_000));
-        assert_eq!((left(12_900), left(13_000)), (Some(100), Some(0)));
+        let left = |now_ms, written| {
+            let left = times.pause_in(Some(now_ms), Sequence(written));
+            left.map(|left| left.as_millis())
+        };
+        // Nothing is written.
+        assert_eq!((left(10_000, 0), left(10_400, 0)), (Some(500), Some(100)));
+        assert_eq!(left(10_500, 0), Some(0));
+        // Something is: for a second no flush comes.
+        assert_eq!((left(10_500, 1), left(10_900, 2)), (Some(500), Some(100)));
+        assert_eq!((left(10_950, 3), left(11_000, 4)), (Some(50), Some(0)));
+        // They come each second, and a compaction ends later.
+        times.flushed(Some(11_000));
+        times.flushed(Some(12_000));
+        assert_eq!((left(12_000, 5), left(12_500, 5)), (Some(500), Some(0)));
+        assert_eq!((left(15_900, 6), left(16_000, 7)), (Some(100), Some(0)));
+        times.compacted(Some(16_500));
+        assert_eq!((left(16_500, 7), left(17_000, 7)), (Some(500), Some(0)));
         // Set back, and without a clock.
-        assert_eq!((left(300), left(800)), (Some(1000), Some(500)));
-        assert_eq!(times.pause_in(None), None);
+        assert_eq!((left(300, 7), left(800, 7)), (Some(500), Some(0)));
+        assert_eq!(times.pause_in(None, Sequence(8)), None);
         times.flushed(None);
-        assert_eq!(left(1000), Some(0));
+        assert_eq!(left(1000, 8), Some(0));
     }
 }

@@ -25,6 +25,9 @@ const WRITE_BYTES: u64 = 144;
 const DEBT_SLOW: u64 = 4;
 const DEBT_STOP: u64 = 32;
 
+/// From so much on, merges that have time make way.
+const DEBT_HURRY: u64 = 1;
+
 impl Shared {
     /// Waits until a write of this size may be made.
     ///
@@ -66,6 +69,11 @@ impl Shared {
             self.slow_writer(owed, sealed as u64);
         }
         Ok(())
+    }
+
+    /// Whether more waits for compaction than one round of merges works off.
+    pub(super) fn is_behind(&self) -> bool {
+        self.debt_units() >= DEBT_HURRY as f64
     }
 
     /// The debt, in units of the first level's size, or of the flushed runs that are merged into

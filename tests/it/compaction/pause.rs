@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
+use crate::faults::within;
 
 /// Level and bytes of each run, newest first.
 fn runs(db: &Db) -> Vec<(u32, u64)> {
@@ -90,4 +91,34 @@ fn a_pause_begins_with_the_session() {
     memory.set_clock(Some(start + Duration::from_secs(5002)));
     wait_until("they are one", || runs(&db).len() == 1);
     check_contents(&db, &model, "one");
+}
+
+/// Bug: under a limit of the rate a merge of a pause could take so long that writers who came back
+/// had to wait for it.
+#[test]
+fn a_merge_of_a_pause_makes_way_for_writers() {
+    within(LIMIT, "writers after a pause", || {
+        let rig = rig();
+        let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        rig.memory.set_clock(Some(start));
+        let db = small(&rig).level0_runs(8).open().unwrap();
+        fill(&db, 0..4000, 1);
+        settle(&db);
+        fill(&db, (0..4000).step_by(3), 2);
+        settle(&db);
+        let oldest = |db: &Db| db.stats().runs.last().unwrap().segments[0].id;
+        let (before, count) = (oldest(&db), runs(&db).len());
+        assert!(count > 1);
+        let gate = hold_compactions(&rig);
+        rig.memory.set_clock(Some(start + Duration::from_secs(10)));
+        gate.wait_for_visitor();
+        // It holds all there is, so nothing else can be merged: by keys behind all others.
+        fill(&db, 10_000..20_000, 3);
+        db.flush().unwrap();
+        gate.open();
+        settle(&db);
+        assert_eq!(oldest(&db), before, "the merge was given up");
+        check_runs(&db, "after a pause");
+        assert_eq!(db.iter().count(), 14_000);
+    });
 }
