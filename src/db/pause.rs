@@ -13,8 +13,8 @@ use super::shared::{Shared, lock};
 const SILENCE_MS: u64 = 500;
 
 /// How long no flush comes although something is written: so long at least, and so many times as
-/// long as from the last but one to the last.
-const PAUSE_MS: u64 = 1000;
+/// long as from the last but one to the last. Writers that also read are slower, and no pause.
+const PAUSE_MS: u64 = 5000;
 const PAUSE_TIMES: u64 = 4;
 
 /// When there was work, by the clock of the storage; 0 where no clock is.
@@ -106,20 +106,20 @@ mod tests {
         // Nothing is written.
         assert_eq!((left(10_000, 0), left(10_400, 0)), (Some(500), Some(100)));
         assert_eq!(left(10_500, 0), Some(0));
-        // Something is: for a second no flush comes.
-        assert_eq!((left(10_500, 1), left(10_900, 2)), (Some(500), Some(100)));
-        assert_eq!((left(10_950, 3), left(11_000, 4)), (Some(50), Some(0)));
-        // They come each second, and a compaction ends later.
-        times.flushed(Some(11_000));
-        times.flushed(Some(12_000));
-        assert_eq!((left(12_000, 5), left(12_500, 5)), (Some(500), Some(0)));
-        assert_eq!((left(15_900, 6), left(16_000, 7)), (Some(100), Some(0)));
-        times.compacted(Some(16_500));
-        assert_eq!((left(16_500, 7), left(17_000, 7)), (Some(500), Some(0)));
+        // Something is: for five seconds no flush comes.
+        assert_eq!((left(10_500, 1), left(10_900, 2)), (Some(500), Some(500)));
+        assert_eq!((left(14_950, 3), left(15_000, 4)), (Some(50), Some(0)));
+        // They come every two seconds, and a compaction ends later.
+        times.flushed(Some(15_000));
+        times.flushed(Some(17_000));
+        assert_eq!((left(17_000, 5), left(17_500, 5)), (Some(500), Some(0)));
+        assert_eq!((left(24_900, 6), left(25_000, 7)), (Some(100), Some(0)));
+        times.compacted(Some(26_000));
+        assert_eq!((left(26_000, 7), left(26_500, 7)), (Some(500), Some(0)));
         // Set back, and without a clock.
         assert_eq!((left(300, 7), left(800, 7)), (Some(500), Some(0)));
         assert_eq!(times.pause_in(None, Sequence(8)), None);
         times.flushed(None);
-        assert_eq!(left(1000, 8), Some(0));
+        assert_eq!(left(5000, 8), Some(0));
     }
 }
