@@ -144,7 +144,9 @@ pub enum Strategy {
 /// Whether compactions run by themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compaction {
-    /// In the background, whenever the tree is out of shape.
+    /// In the background, whenever the tree is out of shape. Leveled, runs that are alike in size also
+    /// become one when nothing was written for half a second, so that lookups and scans ask fewer: at
+    /// most five bytes are written for each byte of the newer runs.
     #[default]
     Background,
     /// Only when [`Db::compact`](crate::Db::compact) asks: for loads that compact once at the
