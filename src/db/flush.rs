@@ -144,14 +144,17 @@ impl Shared {
 
     fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {
         let started = Instant::now();
-        let bytes = self.flush_into(sealed, |finished| self.install_flushed(sealed, finished))?;
+        let bytes = self.flush_into(sealed, |finished| {
+            // Before anybody sees that it was: a pause begins no later than what they do then.
+            self.work_times.flushed(self.now_ms());
+            self.install_flushed(sealed, finished)
+        })?;
         self.remove_journals_before(sealed.floor.id);
         self.forget_journals_before(sealed.floor.id);
         let took = started.elapsed();
         let kib = (sealed.table.bytes() >> 10).max(1);
         self.flush_ns_per_kib
             .store(nanos(took) / kib, Ordering::Relaxed);
-        self.work_times.flushed(self.now_ms());
         Counters::add(&self.counters.flushes, 1);
         self.event(EventKind::Flushed {
             entries: sealed.table.entry_count(),
