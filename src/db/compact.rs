@@ -207,7 +207,6 @@ impl Shared {
             };
             drop(compacting);
             let result = self.or_poison("compaction", || self.carry_out(&job));
-            self.work_times.compacted(self.now_ms());
             // Takes the lock itself.
             self.report(&result);
             compacting = lock(&self.compacting);
@@ -503,6 +502,8 @@ impl Shared {
         self.add_traffic(&manifest, &mut edit);
         manifest.commit(&edit).map_err(|error| self.poison(error))?;
         drop(manifest);
+        // Before anybody sees the new tree, or another thread would find that nothing was done for long.
+        self.work_times.compacted(self.now_ms());
         let stays: BTreeSet<u64> = added.iter().map(|segment| segment.meta.id).collect();
         self.install_behind(|view| {
             for segment in view.version.segments() {

@@ -1,5 +1,6 @@
 //! What is merged when writers pause, and what is not.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
@@ -90,6 +91,48 @@ fn a_pause_begins_with_the_session() {
     assert_eq!(runs(&db).len(), 2);
     memory.set_clock(Some(start + Duration::from_secs(5002)));
     wait_until("they are one", || runs(&db).len() == 1);
+    check_contents(&db, &model, "one");
+}
+
+/// Bug: the thread that did not merge saw the new tree before it saw that there had been work. After a
+/// merge that took longer than a pause it went on to merge all there was, and writers who only waited for
+/// the tree to come to rest waited for that, too.
+#[test]
+fn a_long_merge_is_no_pause() {
+    let rig = rig();
+    let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
+    rig.memory.set_clock(Some(start));
+    let db = small(&rig)
+        .compaction_threads(2)
+        .level_base_bytes(200 << 10)
+        .open()
+        .unwrap();
+    let (memory, merges) = (rig.memory.clone(), AtomicU64::new(0));
+    // Each merge takes ten seconds, and is not over at once when the new tree is there.
+    rig.set(move |call, name| {
+        let is_merge = name.ends_with(".seg") && is_compaction();
+        if is_merge && call == Call::Create {
+            let merges = merges.fetch_add(1, Ordering::Relaxed) + 1;
+            memory.set_clock(Some(start + Duration::from_secs(10 * merges)));
+        } else if is_merge && call == Call::Remove {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    });
+    let (mut model, mut random) = (Model::new(), Rng(10));
+    // Until there is a level above the last, alike enough for a pause to merge them.
+    let (last, above) = loop {
+        put(&db, &mut model, &mut random, 300);
+        settle(&db);
+        if let [(1, above), (2, last)] = runs(&db)[..] {
+            break (last, above);
+        }
+        assert!(model.len() < 30_000, "{:?}", runs(&db));
+    };
+    assert!(last < 4 * above, "{last} and {above} bytes");
+    rig.memory
+        .set_clock(Some(start + Duration::from_secs(100_000)));
+    wait_until("they are one in a pause", || runs(&db).len() == 1);
     check_contents(&db, &model, "one");
 }
 
