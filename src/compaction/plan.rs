@@ -12,6 +12,7 @@
 //! 3. What is merged within a level takes the place of an input there: a run of its own would be
 //!    newer than what another merge brings to the level meanwhile.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::manifest::LEVEL_MAX;
@@ -214,7 +215,7 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         // What must leave level 1 because of what comes leaves it before, or the merge would write
         // it once more. However many runs wait.
         let is_crowded = last_level(runs) > 1 && rewritten > 0 && flushed + rewritten > targets[0];
-        let room = is_crowded.then(|| one_down(runs, 1));
+        let room = is_crowded.then(|| make_room(runs));
         room.unwrap_or_else(|| level0_down(runs, shape))
     } else {
         None
@@ -225,6 +226,18 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         levels.find_map(|level| one_down(runs, level))
     })
     .or_else(|| sparse(runs))
+}
+
+/// Makes room in level 1 for the flushed runs. Where level 2 is not much more than all that, both are
+/// merged into it at once: for each byte that comes there as much less of it is written anew, and what was
+/// flushed need not be written to level 1 before. Further down that would not pay: what comes to a level is
+/// the more the larger the one above has grown.
+fn make_room(runs: &[RunFacts]) -> Option<Plan> {
+    match one_down(runs, 1) {
+        // Costs nothing.
+        free @ Some(Plan::Move { .. }) => free,
+        one => alike(runs, &(2..=2)).or(one),
+    }
 }
 
 /// How many times as many flushed runs may be there as the options say, while they are less than
@@ -252,17 +265,22 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
     (bytes, overlapping.iter().map(|one| one.bytes).sum())
 }
 
-/// What to merge while writers pause, so that reads have fewer runs to ask: the newest runs, down to
-/// the last one that is at most so many times as much as all newer ones. `None` when no run is.
+/// What to merge while writers pause, so that reads have fewer runs to ask: what is [`alike`].
 ///
 /// Level sizes would ask for it anyway, but levels below the base and flushed runs need not follow
-/// them while writers are at work. A merge writes at most [`PAUSE_RATIO`] + 1 bytes for each byte of
-/// the newer runs; and as the ratio bounds the levels above the last, but for the base, no store of
-/// much more than the base times this is ever merged whole.
+/// them while writers are at work. As the ratio bounds the levels above the last, but for the base, no
+/// store of much more than the base times [`ALIKE_RATIO`] is ever merged whole.
 pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
-    if shape.strategy != Strategy::Leveled {
-        return None;
+    match shape.strategy {
+        Strategy::Leveled => alike(runs, &(0..=LEVEL_MAX)),
+        _ => None,
     }
+}
+
+/// Merges the newest runs, down to the last one that is at most [`ALIKE_RATIO`] times as much as all
+/// newer ones: so many bytes and one are written at most for each byte of these. `None` when no run of
+/// such a level is.
+fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>) -> Option<Plan> {
     let (newest, older) = runs.split_first()?;
     let mut inputs: Vec<&SegmentFacts> = newest.segments.iter().collect();
     let mut chosen = None;
@@ -278,7 +296,8 @@ pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         let newer = bytes(&inputs);
         inputs.extend(joins);
         let more = bytes(&inputs) - newer;
-        if !overlapping.is_empty() && more <= newer.saturating_mul(PAUSE_RATIO) {
+        let is_alike = !overlapping.is_empty() && more <= newer.saturating_mul(ALIKE_RATIO);
+        if is_alike && levels.contains(&run.level) {
             chosen = Some((run, inputs.len()));
         }
     }
@@ -296,8 +315,8 @@ pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     })
 }
 
-/// See [`in_pause`].
-const PAUSE_RATIO: u64 = 4;
+/// See [`alike`].
+const ALIKE_RATIO: u64 = 4;
 
 /// Whether the only level would have to move down right after the flushed runs were merged into it:
 /// moved before, it is not written once more for that.

@@ -428,11 +428,18 @@ impl Shared {
             } => {
                 let at_work = lock(&self.compacting).running.len();
                 let threads = (self.options.compaction_threads, at_work);
-                let is_free = job.asked.is_some() || job.in_pause;
+                let is_free = job.asked.is_some() || job.in_pause || self.takes_flushed(inputs);
                 let parts_max = parts_max(threads, *level, is_free);
                 self.merge(inputs, (*level, *target), &job.progress, parts_max)
             }
         }
+    }
+
+    /// Whether what is flushed meanwhile must wait for a merge of these.
+    fn takes_flushed(&self, inputs: &[u64]) -> bool {
+        let version = Arc::clone(&self.view.load().version);
+        let mut flushed = version.segments().filter(|one| one.meta.level == 0);
+        flushed.any(|one| inputs.contains(&one.meta.id))
     }
 
     /// Whether segments keep a fitting filter at another level. With a budget the bits depend on

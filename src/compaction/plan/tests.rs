@@ -300,14 +300,19 @@ fn leveled_moves_down_first_what_has_no_room() {
         run(0, 12, &[segment(12, "a-z", 3)]),
         run(0, 11, &[segment(11, "a-z", 3)]),
     ];
-    let with = |below: &[RunFacts]| {
-        let runs = [&flushed, below].concat();
-        plan(&runs, &shape(Strategy::Leveled))
+    let wide = TreeShape {
+        ratio: 10,
+        ..shape(Strategy::Leveled)
     };
-    let level2 = run(2, 8, &[segment(8, "a-z", 20)]);
+    let with = |below: &[RunFacts]| plan(&[&flushed, below].concat(), &wide);
+    let level2 = run(2, 8, &[segment(8, "a-z", 45)]);
     let level1 = run(1, 9, &[segment(1, "a-m", 3), segment(2, "n-z", 2)]);
     let expected = merge(&[1, 8], 2, Target::Join(8));
     assert_eq!(with(&[level1.clone(), level2.clone()]), expected);
+    // Unless what lies below is no more than four times as much as all that.
+    let smaller = run(2, 8, &[segment(8, "a-z", 44)]);
+    let all = merge(&[12, 11, 1, 2, 8], 2, Target::Join(8));
+    assert_eq!(with(&[level1.clone(), smaller]), all);
     let roomy = run(1, 9, &[segment(2, "n-z", 2)]);
     let expected = merge(&[12, 11, 2], 1, Target::Join(9));
     assert_eq!(with(&[roomy, level2]), expected);

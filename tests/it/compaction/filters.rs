@@ -222,5 +222,6 @@ fn bits_go_where_absent_keys_are_asked_for() {
     let (asked, not_asked) = (bits_of_half(true), bits_of_half(false));
     assert!(asked > not_asked + 1.5, "{asked} {not_asked} {stats}");
     let spent = memory(&stats.runs) / 10.0;
-    assert!((0.85..1.05).contains(&spent), "{spent}, {stats}");
+    // What is left is of segments that were written when there was less, and not rewritten since.
+    assert!((0.8..1.05).contains(&spent), "{spent}, {stats}");
 }
