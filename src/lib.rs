@@ -25,6 +25,8 @@ mod striped;
 
 mod prefetch;
 
+mod turns;
+
 // Approximate sets and static maps: hashes in, words out.
 pub mod filter;
 

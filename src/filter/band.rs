@@ -10,6 +10,8 @@
 //! 2. A row never changes once it is there. So the rows of the equations inserted last can be taken
 //!    out again by clearing them.
 
+use crate::turns;
+
 use super::form::{Form, SLOTS};
 
 /// A 64-bit number with a value: an equation's hash before it is inserted, its coefficients after.
@@ -80,6 +82,9 @@ impl Equation {
     }
 }
 
+/// Blocks that are solved between two offers of the processor.
+const BLOCKS_PER_TURN: usize = 512;
+
 /// Solves the band from its last block of 64 slots to its first and hands each block's number and
 /// plane words to `store`; word `j` holds bit `j` of the 64 values.
 ///
@@ -96,6 +101,9 @@ pub(super) fn substitute(
     for (block, rows) in blocks.iter().enumerate().rev() {
         form.substitute(rows, planes, &mut state);
         store(block, &state);
+        if block.is_multiple_of(BLOCKS_PER_TURN) {
+            turns::offer();
+        }
     }
 }
 

@@ -10,6 +10,8 @@
 //! finished: its equations may run on through rows of the next run, which then neither change nor are
 //! taken out. The outcome is that of the runs one after the other.
 
+use crate::turns;
+
 use super::band::{Equation, Inserted, Row};
 use super::hash::{coefficients, least_of, start_of};
 use super::ribbon::{BUCKET_STARTS, BUMPED_STARTS, Layer};
@@ -19,6 +21,9 @@ use super::ribbon::{BUCKET_STARTS, BUMPED_STARTS, Layer};
 /// space that a small layer would notice. Chosen by measurement; not part of the disk format.
 const THREE_RUNS_MIN: u64 = 1024;
 const TWO_RUNS_MIN: u64 = 32;
+
+/// Buckets that are filled between two offers of the processor.
+const BUCKETS_PER_TURN: u64 = 16;
 
 /// Inserts what fits, writes the thresholds, which are zero before, and returns the keys that are
 /// bumped. The keys are sorted by their hash, and so are those returned.
@@ -202,6 +207,9 @@ impl<'a> Run<'a> {
 
     fn open(&mut self) {
         self.bucket += 1;
+        if self.bucket.is_multiple_of(BUCKETS_PER_TURN) {
+            turns::offer();
+        }
         let end = least_of(self.bucket * BUCKET_STARTS, self.starts);
         let here = |key: &&Row| end.is_none_or(|end| key.bits < end);
         let count = self.later.iter().take_while(here).count();

@@ -4,12 +4,16 @@
 //! time for hashes that were mixed with a secret salt. Rows that somebody has managed to crowd into
 //! few bins are sorted by comparison, so the worst case is `n log n`.
 
+use crate::turns;
+
 use super::band::Row;
 
 /// Fewer rows than this are sorted by insertion.
 const INSERTION_MAX: usize = 40;
 /// Rows per bin after the first pass, so that the second works within the nearest cache.
 const COARSE_BIN_BITS: u32 = 10;
+/// Bins of the first pass that are sorted between two offers of the processor.
+const BINS_PER_TURN: usize = 16;
 /// Rows per bin after the second pass.
 const FINE_BIN_BITS: u32 = 2;
 /// Most bins of one pass; more would miss the processor's address cache on every write.
@@ -33,7 +37,10 @@ pub(super) fn sort_rows(rows: &mut [Row], spare: &mut Vec<Row>) {
     scatter(rows, spare, 0, coarse_bits, &mut ends);
     let coarse_ends = std::mem::take(&mut ends);
     let mut begin = 0;
-    for end in coarse_ends {
+    for (bin, end) in coarse_ends.into_iter().enumerate() {
+        if bin.is_multiple_of(BINS_PER_TURN) {
+            turns::offer();
+        }
         let end = end as usize;
         let (bin, target) = (&spare[begin..end], &mut rows[begin..end]);
         begin = end;

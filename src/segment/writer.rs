@@ -23,6 +23,7 @@ use crate::key::{Kind, Sequence};
 use crate::options::Compression;
 use crate::sketch::Sketch;
 use crate::storage::{AppendFile, Storage};
+use crate::turns;
 
 use super::file_name;
 
@@ -205,6 +206,9 @@ impl Writer {
         self.index.add(stored_len, before, &self.block_first_key);
         self.previous_block_last_key.clone_from(&self.last_key);
         self.block.clear();
+        if offset / turns::BYTES < (offset + stored_len) / turns::BYTES {
+            turns::offer();
+        }
         if self.out.len() >= BUFFER_BYTES {
             self.write_out()
         } else {
@@ -374,6 +378,9 @@ impl Writer {
     }
 }
 
+/// Keys that are asked for between two offers of the processor.
+const KEYS_PER_TURN: usize = 4096;
+
 /// Keys whose part of the filter is on its way from memory while another is looked up.
 const ASKED_AHEAD: usize = 8;
 
@@ -384,7 +391,11 @@ pub(super) fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[Filte
     };
     let later = hashes.iter().skip(ASKED_AHEAD).map(Some);
     let mut later = later.chain(std::iter::repeat(None));
-    hashes.iter().zip(places).all(|(hash, place)| {
+    let mut all = hashes.iter().zip(places).enumerate();
+    all.all(|(key, (hash, place))| {
+        if key.is_multiple_of(KEYS_PER_TURN) {
+            turns::offer();
+        }
         if let Some(later) = later.next().flatten() {
             filter.prefetch(*later, &built.body);
         }
