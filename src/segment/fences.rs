@@ -240,6 +240,7 @@ impl Fences {
         let key = self.split(key);
         let ordinal = block as usize;
         if ordinal >= self.heads.len()
+            || !self.may_cover(ordinal, key.0)
             || (block > 0 && self.compare(ordinal, key) == Ordering::Greater)
             || self.begins_with_older(block, key)
         {
@@ -253,6 +254,17 @@ impl Fences {
             Ordering::Equal => self.begins_with_older(block + 1, key),
             Ordering::Less => false,
         }
+    }
+
+    /// Whether the stride of a block has room for a key with this head. A block that a filter names for a
+    /// key that is not there is any of them: what refutes it should be in the processor's cache, and all
+    /// heads are too many for that.
+    #[inline]
+    fn may_cover(&self, ordinal: usize, key_head: u64) -> bool {
+        let stride = ordinal / STRIDE;
+        let next = self.tops.get(stride + 1).copied().unwrap_or(u64::MAX);
+        // Both, whatever the first says: only the outcome of the two together can be foretold.
+        (self.tops[stride] <= key_head) & (key_head <= next)
     }
 
     /// How many blocks lie before a key, in fractions: within its block the key stands where it
