@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 use criba::storage::{Memory, Survivors};
 use criba::{Builder, Compaction, Db, Error, EventKind, Strategy};
 
 use super::{
-    LIMIT, Model, check_contents, check_files, check_runs, collect, entries, is_compaction, key,
-    rig, small, wait_until,
+    LIMIT, Model, Rng, check_contents, check_files, check_runs, collect, entries, is_compaction,
+    key, rig, settle, small, wait_until,
 };
 use crate::faults::{Call, Gate, Rig, within};
 
@@ -65,6 +66,40 @@ fn a_large_merge_has_as_many_parts_as_there_are_threads() {
         let db = build(&rig, threads).open().unwrap();
         check_contents(&db, &model, "opened after parts");
     }
+}
+
+/// What is flushed meanwhile would have to wait anyway, so no thread stays free for it.
+#[test]
+fn flushed_runs_and_a_full_level_1_go_to_level_2_by_all_threads() {
+    let memory = Memory::new();
+    // A clock that stands: nobody pauses.
+    memory.set_clock(Some(UNIX_EPOCH + Duration::from_secs(1_000_000)));
+    let db = small(&memory)
+        .compaction_threads(2)
+        .level_base_bytes(200 << 10)
+        .open()
+        .unwrap();
+    let (mut model, mut random) = (Model::new(), Rng(11));
+    let levels = |db: &Db| -> Vec<u32> { db.stats().runs.iter().map(|run| run.level).collect() };
+    let (before, merged) = loop {
+        let (before, levels_before) = (db.stats().compactions, levels(&db));
+        for _ in 0..300 {
+            let key = random.below(1 << 40).to_le_bytes();
+            db.put(key, [7; 90]).unwrap();
+            model.insert(key.to_vec(), vec![7; 90]);
+        }
+        settle(&db);
+        if levels_before == [0, 0, 0, 1, 2] && levels(&db) == [2] {
+            break (before, db.stats().compactions);
+        }
+        assert!(model.len() < 30_000, "{:?}", levels(&db));
+    };
+    assert_eq!(
+        (merged.merges - before.merges, merged.parts - before.parts),
+        (1, 2)
+    );
+    check_runs(&db, "straight to level 2");
+    check_contents(&db, &model, "straight to level 2");
 }
 
 /// With snapshots, keys have several versions, and all of them stay together.
@@ -300,7 +335,7 @@ fn parts_of_a_new_run_are_one_run() {
             .compaction_threads(2)
             .open()
             .unwrap();
-        super::settle(&db);
+        settle(&db);
         let compactions = db.stats().compactions;
         assert!(compactions.parts > compactions.merges, "{compactions:?}");
         check_contents(&db, &model, "tiered");
