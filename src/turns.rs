@@ -7,6 +7,14 @@
 /// What is written between two offers, which takes about 0.2 ms.
 pub(crate) const BYTES: u64 = 64 << 10;
 
+/// Offers the processor after each `every` steps, of which this is one; what has fewer never does.
+#[inline]
+pub(crate) fn after(step: usize, every: usize) {
+    if (step + 1).is_multiple_of(every) {
+        offer();
+    }
+}
+
 /// Lets others have the processor first, if any wait for it; returns at once otherwise (0.3 to 0.5 us).
 pub(crate) fn offer() {
     std::thread::yield_now();

@@ -101,9 +101,7 @@ pub(super) fn substitute(
     for (block, rows) in blocks.iter().enumerate().rev() {
         form.substitute(rows, planes, &mut state);
         store(block, &state);
-        if block.is_multiple_of(BLOCKS_PER_TURN) {
-            turns::offer();
-        }
+        turns::after(block, BLOCKS_PER_TURN);
     }
 }
 

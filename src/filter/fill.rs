@@ -23,7 +23,7 @@ const THREE_RUNS_MIN: u64 = 1024;
 const TWO_RUNS_MIN: u64 = 32;
 
 /// Buckets that are filled between two offers of the processor.
-const BUCKETS_PER_TURN: u64 = 16;
+const BUCKETS_PER_TURN: usize = 16;
 
 /// Inserts what fits, writes the thresholds, which are zero before, and returns the keys that are
 /// bumped. The keys are sorted by their hash, and so are those returned.
@@ -206,10 +206,8 @@ impl<'a> Run<'a> {
     }
 
     fn open(&mut self) {
+        turns::after(self.bucket as usize, BUCKETS_PER_TURN);
         self.bucket += 1;
-        if self.bucket.is_multiple_of(BUCKETS_PER_TURN) {
-            turns::offer();
-        }
         let end = least_of(self.bucket * BUCKET_STARTS, self.starts);
         let here = |key: &&Row| end.is_none_or(|end| key.bits < end);
         let count = self.later.iter().take_while(here).count();

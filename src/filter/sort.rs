@@ -38,9 +38,7 @@ pub(super) fn sort_rows(rows: &mut [Row], spare: &mut Vec<Row>) {
     let coarse_ends = std::mem::take(&mut ends);
     let mut begin = 0;
     for (bin, end) in coarse_ends.into_iter().enumerate() {
-        if bin.is_multiple_of(BINS_PER_TURN) {
-            turns::offer();
-        }
+        turns::after(bin, BINS_PER_TURN);
         let end = end as usize;
         let (bin, target) = (&spare[begin..end], &mut rows[begin..end]);
         begin = end;

@@ -391,11 +391,9 @@ pub(super) fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[Filte
     };
     let later = hashes.iter().skip(ASKED_AHEAD).map(Some);
     let mut later = later.chain(std::iter::repeat(None));
-    let mut all = hashes.iter().zip(places).enumerate();
-    all.all(|(key, (hash, place))| {
-        if key.is_multiple_of(KEYS_PER_TURN) {
-            turns::offer();
-        }
+    let mut asked = hashes.iter().zip(places).enumerate();
+    asked.all(|(key, (hash, place))| {
+        turns::after(key, KEYS_PER_TURN);
         if let Some(later) = later.next().flatten() {
             filter.prefetch(*later, &built.body);
         }

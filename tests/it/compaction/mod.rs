@@ -65,6 +65,16 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Puts so many new entries, in no order, and flushes them.
+fn put(db: &Db, model: &mut Model, random: &mut Rng, count: usize) {
+    for _ in 0..count {
+        let key = random.below(1 << 40).to_le_bytes();
+        db.put(key, [7; 90]).unwrap();
+        model.insert(key.to_vec(), vec![7; 90]);
+    }
+    db.flush().unwrap();
+}
+
 /// Flushes, and returns when the tree is in shape and nothing is being merged.
 fn settle(db: &Db) {
     db.flush().unwrap();

@@ -11,7 +11,7 @@ use criba::{Builder, Compaction, Db, Error, EventKind, Strategy};
 
 use super::{
     LIMIT, Model, Rng, check_contents, check_files, check_runs, collect, entries, is_compaction,
-    key, rig, settle, small, wait_until,
+    key, put, rig, settle, small, wait_until,
 };
 use crate::faults::{Call, Gate, Rig, within};
 
@@ -83,11 +83,7 @@ fn flushed_runs_and_a_full_level_1_go_to_level_2_by_all_threads() {
     let levels = |db: &Db| -> Vec<u32> { db.stats().runs.iter().map(|run| run.level).collect() };
     let (before, merged) = loop {
         let (before, levels_before) = (db.stats().compactions, levels(&db));
-        for _ in 0..300 {
-            let key = random.below(1 << 40).to_le_bytes();
-            db.put(key, [7; 90]).unwrap();
-            model.insert(key.to_vec(), vec![7; 90]);
-        }
+        put(&db, &mut model, &mut random, 300);
         settle(&db);
         if levels_before == [0, 0, 0, 1, 2] && levels(&db) == [2] {
             break (before, db.stats().compactions);

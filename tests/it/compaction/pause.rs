@@ -13,16 +13,6 @@ fn runs(db: &Db) -> Vec<(u32, u64)> {
     runs.iter().map(|run| (run.level, bytes(run))).collect()
 }
 
-/// Puts so many new entries, in no order, and flushes them.
-fn put(db: &Db, model: &mut Model, random: &mut Rng, count: usize) {
-    for _ in 0..count {
-        let key = random.below(1 << 40).to_le_bytes();
-        db.put(key, [7; 90]).unwrap();
-        model.insert(key.to_vec(), vec![7; 90]);
-    }
-    db.flush().unwrap();
-}
-
 /// Reads would look in each of them for as long as nobody writes.
 #[test]
 fn runs_that_are_alike_become_one_in_a_pause() {
