@@ -165,6 +165,8 @@ pub(crate) struct TreeShape {
     pub(crate) level0_runs: u32,
     /// Least size of the first level below the flushed runs, in bytes.
     pub(crate) base_bytes: u64,
+    /// Whether runs alike in size are merged while writers pause.
+    pub(crate) merge_in_pauses: bool,
 }
 
 impl Default for TreeShape {
@@ -174,6 +176,7 @@ impl Default for TreeShape {
             ratio: 10,
             level0_runs: 4,
             base_bytes: 256 << 20,
+            merge_in_pauses: true,
         }
     }
 }

@@ -12,7 +12,7 @@ mod retain;
 mod split;
 
 pub(crate) use merge::{Inputs, Progress, merge};
-pub(crate) use output::{FileNumbers, Output, OutputOptions, remove_segments};
+pub(crate) use output::{FileNumbers, Filters, Output, OutputOptions, remove_segments};
 pub(crate) use plan::{Plan, RunFacts, SegmentFacts, Target, debt_bytes, due_in, in_pause, plan};
 pub(crate) use retain::Retain;
 pub(crate) use split::{Extent, cuts};

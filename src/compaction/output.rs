@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::cursor::{Item, LastKey};
 use crate::error::{Error, Result};
+use crate::filter::FilterSpec;
 use crate::format::block::Entry;
 use crate::segment::{self, Finished, Writer, WriterOptions};
 use crate::slice::Slice;
@@ -21,10 +22,36 @@ pub(crate) trait FileNumbers {
     fn give_back(&self, id: u64);
 }
 
+/// The filters of segments, by the key that a segment begins with: each from a key on, the first
+/// from the empty one on.
+#[derive(Clone, Debug)]
+pub(crate) struct Filters(Arc<[(Vec<u8>, Option<FilterSpec>)]>);
+
+impl Filters {
+    /// One for all.
+    pub(crate) fn alike(spec: Option<FilterSpec>) -> Filters {
+        Filters(Arc::new([(Vec::new(), spec)]))
+    }
+
+    /// The filter of a segment that begins with this key.
+    pub(crate) fn of(&self, first_key: &[u8]) -> Option<FilterSpec> {
+        let later = self.0.partition_point(|(from, _)| **from <= *first_key);
+        self.0.get(later.checked_sub(1)?)?.1
+    }
+}
+
+impl FromIterator<(Vec<u8>, Option<FilterSpec>)> for Filters {
+    fn from_iter<I: IntoIterator<Item = (Vec<u8>, Option<FilterSpec>)>>(filters: I) -> Filters {
+        Filters(filters.into_iter().collect())
+    }
+}
+
 /// How segments are written and where they go.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputOptions {
+    /// But for what each segment has of its own: `filter` and `filter_salt`.
     pub(crate) writer: WriterOptions,
+    pub(crate) filters: Filters,
     /// A segment that has reached this size is ended at the next key.
     pub(crate) segment_bytes: u64,
     /// Last keys of the segments of the level below, ascending: where one half as large is ended.
@@ -130,18 +157,19 @@ impl<'a> Output<'a> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
-                let writer = self.create()?;
+                let writer = self.create(entry.key)?;
                 self.writer.insert(writer)
             }
         };
         writer.add(entry)
     }
 
-    fn create(&mut self) -> Result<Writer> {
+    fn create(&mut self, first_key: &[u8]) -> Result<Writer> {
         let id = self.numbers.allocate()?;
         self.options.run.get_or_insert(id);
         self.ids.push(id);
         let mut options = self.options.writer.clone();
+        options.filter = self.options.filters.of(first_key);
         // Every filter is salted with the store's secret, so that what is known of one filter
         // says nothing of another.
         options.filter_salt = segment::filter_salt(options.hash_seed, id);
@@ -249,6 +277,7 @@ mod tests {
         };
         let options = OutputOptions {
             writer,
+            filters: Filters::alike(None),
             segment_bytes: 20_000,
             below: below.iter().map(|n| key(*n)).collect(),
             level: 1,

@@ -272,7 +272,7 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
 /// store of much more than the base times [`ALIKE_RATIO`] is ever merged whole.
 pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     match shape.strategy {
-        Strategy::Leveled => alike(runs, &(0..=LEVEL_MAX)),
+        Strategy::Leveled if shape.merge_in_pauses => alike(runs, &(0..=LEVEL_MAX)),
         _ => None,
     }
 }

@@ -111,6 +111,16 @@ impl Builder {
         self
     }
 
+    /// Whether a leveled tree makes one run of all that is alike in size, up to four times
+    /// [`Builder::level_base_bytes`] or so, when nothing is written for half a second, or too little
+    /// for a flush for longer than usual. Default yes: lookups and scans have fewer runs to ask
+    /// then. It costs at most five bytes written for each that is merged down; without it, pauses
+    /// leave the tree as it is.
+    pub fn merge_in_pauses(mut self, merges: bool) -> Builder {
+        self.options.tree.merge_in_pauses = merges;
+        self
+    }
+
     /// Threads that compact, 1 to 16. Default 2, so that a merge into a deep level does not hold up
     /// what is flushed meanwhile. Each merges segments of its own; those that have nothing else to
     /// do take a part, by key range, of a large merge of another.

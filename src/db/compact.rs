@@ -452,14 +452,14 @@ impl Shared {
             .collect();
         let keys = moved.iter().map(|one| one.counts().keys).sum();
         let has_tombstones = moved.iter().any(|one| one.counts().tombstones > 0);
-        let wanted = self.filter_for(&version, level, keys, segments);
+        let wanted = self.filters_for(&version, level, keys, segments);
         let last = version.runs().last().map_or(0, |run| run.level);
         let is_last = last <= level;
         let policy = self.policy_of(level, is_last);
         let fits = moved.iter().all(|one| {
             let is_same = policy == self.policy_of(one.meta.level, one.meta.level == last);
             let is_budget = matches!(policy, FilterPolicy::Budget { .. });
-            is_same && !is_budget || one.filter_fits(wanted)
+            is_same && !is_budget || one.filter_fits(wanted.of(&one.meta.first_key))
         });
         // Tombstones that reach the last level have nothing left to hide.
         fits && !(is_last && has_tombstones)

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::compaction::OutputOptions;
+use crate::compaction::{Filters, OutputOptions};
 use crate::filter::{BloomierBits, FilterSpec, allocate_weighted, hash_key, payload_bits};
 use crate::key::Sequence;
 use crate::options::{FilterPolicy, Strategy, TreeShape};
@@ -28,77 +28,92 @@ const BITS_MIN: f64 = 1.0;
 /// More bits for one run are not worth their memory, however small the run.
 const BITS_MAX: f64 = 40.0;
 
-/// What is to be written.
-#[derive(Clone, Copy)]
-struct Output {
-    level: u32,
-    /// The run that it will be a part of, if that is there.
-    run: Option<u64>,
-    keys: u64,
-}
-
 impl Shared {
-    /// The filter of segments that bring about so many keys to a level, in place of the segments
+    /// The filters of segments that bring about so many keys to a level, in place of the segments
     /// with the ids `replaced`.
-    pub(crate) fn filter_for(
+    pub(crate) fn filters_for(
         &self,
         version: &Version,
         level: u32,
         keys: u64,
         replaced: &[u64],
-    ) -> Option<FilterSpec> {
+    ) -> Filters {
         // A leveled level below the first is one run that outputs join.
         let joins = level > 0 && self.options.tree.strategy == Strategy::Leveled;
         let joined = version.runs().iter().find(|run| run.level == level);
-        let output = Output {
+        let output = Part {
             level,
             run: joined.filter(|_| joins).map(|run| run.number),
-            keys,
+            keys: keys.max(1),
+            segments: replaced.len().max(1) as u64,
+            demand: Demand::default(),
         };
-        self.filter_of_output(version, output, (replaced, &gone(version, replaced)))
+        // What is absent in the oldest of the replaced runs will be absent there.
+        let is_replaced = |one: &&Arc<Segment>| replaced.contains(&one.meta.id);
+        let mut runs = version.runs().iter();
+        let oldest = runs.rfind(|run| run.segments.iter().any(|one| is_replaced(&one)));
+        let pieces = oldest.map_or_else(Vec::new, |run| {
+            let segments = run.segments.iter().filter(is_replaced);
+            segments.map(|one| (one, keys_of(run))).collect()
+        });
+        self.filters_of_output(
+            version,
+            &output,
+            &pieces,
+            (replaced, &gone(version, replaced)),
+        )
     }
 
     /// The filter that a segment should have where it is.
     pub(crate) fn filter_for_rebuilt(
         &self,
         version: &Version,
-        segment: &Segment,
+        segment: &Arc<Segment>,
     ) -> Option<FilterSpec> {
-        let output = Output {
+        let output = Part {
             level: segment.meta.level,
             run: Some(segment.meta.run),
             keys: segment.counts().keys,
+            segments: 1,
+            demand: Demand::default(),
         };
-        self.filter_of_output(version, output, (&[segment.meta.id], &[]))
+        let mut runs = version.runs().iter();
+        let run_keys = runs
+            .find(|run| run.number == segment.meta.run)
+            .map_or(0, keys_of);
+        let replaced = [segment.meta.id];
+        let pieces = [(segment, run_keys)];
+        let filters = self.filters_of_output(version, &output, &pieces, (&replaced, &[]));
+        filters.of(&segment.meta.first_key)
     }
 
-    /// `gone` are level and keys of the runs that are replaced, as far as they tell of the sizes
-    /// of runs.
-    fn filter_of_output(
+    /// `pieces` are segments whose demand the output takes over, each where it begins, with the keys
+    /// of their run; `gone` are level and keys of the runs that are replaced, as far as they tell of
+    /// the sizes of runs.
+    fn filters_of_output(
         &self,
         version: &Version,
-        output: Output,
+        output: &Part,
+        pieces: &[(&Arc<Segment>, u64)],
         (replaced, gone): (&[u64], &[(u32, u64)]),
-    ) -> Option<FilterSpec> {
+    ) -> Filters {
         let now = self.lookups_in_runs();
         let others = remaining(version, replaced, now);
         let is_last = others.iter().all(|run| run.level <= output.level);
         let policy = self.policy_of(output.level, is_last);
         let FilterPolicy::Budget { bits_per_key } = policy else {
-            return policy.spec();
+            return Filters::alike(policy.spec());
         };
-        // The output first. What is absent in the oldest of the replaced runs will be absent there.
-        let part = Part {
-            level: output.level,
-            run: output.run,
-            keys: output.keys.max(1),
-            segments: replaced.len().max(1) as u64,
-            demand: oldest_demand(version, replaced, now),
-        };
-        let parts: Vec<Part> = std::iter::once(part).chain(others).collect();
-        let bits = share(bits_per_key, &parts, gone, &self.options.tree);
+        let outputs = cut(output, pieces, now);
+        let bits = share(bits_per_key, &outputs, &others, gone, &self.options.tree);
         // Slots would speed up hits, at the cost of bits that reject.
-        (bits >= BITS_MIN).then_some(FilterSpec::Bloomier(BloomierBits::Rejecting(bits)))
+        let specs = bits.into_iter().map(|bits| {
+            (bits >= BITS_MIN).then_some(FilterSpec::Bloomier(BloomierBits::Rejecting(bits)))
+        });
+        let first_keys = pieces.iter().map(|(one, _)| one.meta.first_key.clone());
+        // Before the first of them it is as if that began there.
+        let from = std::iter::once(Vec::new()).chain(first_keys.skip(1));
+        from.zip(specs).collect()
     }
 
     pub(crate) fn policy_of(&self, level: u32, is_last: bool) -> FilterPolicy {
@@ -112,7 +127,7 @@ impl Shared {
     pub(crate) fn output_options(
         &self,
         (level, run): (u32, Option<u64>),
-        filter: Option<FilterSpec>,
+        filters: Filters,
         sequence_base: Sequence,
     ) -> OutputOptions {
         OutputOptions {
@@ -123,10 +138,11 @@ impl Shared {
                 block_bytes: self.options.block_bytes,
                 entries_per_group: self.options.entries_per_group,
                 compression: self.options.compression,
-                filter,
+                filter: None,
                 sequence_base,
                 filter_salt: 0,
             },
+            filters,
             segment_bytes: self.options.segment_bytes,
             below: Arc::default(),
             level,
@@ -137,6 +153,7 @@ impl Shared {
 }
 
 /// What is to be written, or a run without the segments that are replaced.
+#[derive(Clone)]
 struct Part {
     level: u32,
     /// Parts of a level with the same number are or will be one run.
@@ -146,21 +163,43 @@ struct Part {
     demand: Demand,
 }
 
-/// Bits per key of the first part.
-fn share(bits_per_key: f64, parts: &[Part], gone: &[(u32, u64)], tree: &TreeShape) -> f64 {
-    let (output, others) = (&parts[0], &parts[1..]);
+/// The output in pieces, in proportion to the keys of these segments, each with the demand there.
+fn cut(output: &Part, pieces: &[(&Arc<Segment>, u64)], now: u64) -> Vec<Part> {
+    let keys = |one: &Arc<Segment>| one.counts().keys.max(1) as f64;
+    let all: f64 = pieces.iter().map(|(one, _)| keys(one)).sum();
+    let piece = |(one, run_keys): &(&Arc<Segment>, u64)| Part {
+        keys: (output.keys as f64 * keys(one) / all).ceil() as u64,
+        segments: (output.segments / pieces.len() as u64).max(1),
+        demand: Demand::of(std::iter::once(*one), *run_keys, now),
+        ..output.clone()
+    };
+    if pieces.is_empty() {
+        return vec![output.clone()];
+    }
+    pieces.iter().map(piece).collect()
+}
+
+/// Bits per key of the outputs, which are parts of one run.
+fn share(
+    bits_per_key: f64,
+    outputs: &[Part],
+    others: &[Part],
+    gone: &[(u32, u64)],
+    tree: &TreeShape,
+) -> Vec<f64> {
+    let output = &outputs[0];
     let (joined, apart): (Vec<&Part>, Vec<&Part>) = others.iter().partition(|part| {
         output.run.is_some() && (part.level, part.run) == (output.level, output.run)
     });
+    let own: Vec<&Part> = outputs.iter().chain(joined).collect();
+    let own_keys: u64 = own.iter().map(|part| part.keys).sum();
     let apart = at_rest(output.level, apart, tree);
-    let joined_keys = joined.iter().map(|part| part.keys).sum::<u64>() + output.keys;
-    let own_run = std::iter::once((output.level, joined_keys));
+    let own_run = std::iter::once((output.level, own_keys));
     let other_runs = apart.iter().map(|part| (part.level, part.keys));
     let live: Vec<(u32, u64)> = own_run.chain(other_runs).collect();
     let to_come = runs_to_come(&live, gone, tree);
 
-    let own = joined.iter().map(|part| (*part, joined_keys));
-    let own = std::iter::once((output, joined_keys)).chain(own);
+    let own = own.into_iter().map(|part| (part, own_keys));
     let counted: Vec<(&Part, u64)> = own
         .chain(apart.iter().map(|part| (*part, part.keys)))
         .collect();
@@ -176,7 +215,10 @@ fn share(bits_per_key: f64, parts: &[Part], gone: &[(u32, u64)], tree: &TreeShap
         .collect();
     let keys: u64 = runs.iter().map(|run| run.0).sum();
     let filters = counted.iter().map(|(part, _)| part.segments).sum::<u64>() + to_come.len() as u64;
-    allocate_weighted(payload_bits(bits_per_key, keys, filters), &runs, BITS_MAX)[0]
+    let bits = payload_bits(bits_per_key, keys, filters);
+    let mut shares = allocate_weighted(bits, &runs, BITS_MAX);
+    shares.truncate(outputs.len());
+    shares
 }
 
 /// Most runs that a level has at rest, while it is full.
@@ -283,18 +325,6 @@ fn remaining(version: &Version, replaced: &[u64], now: u64) -> Vec<Part> {
     };
     let parts = version.runs().iter().map(part);
     parts.filter(|part| part.keys > 0).collect()
-}
-
-/// The demand of the oldest run of which segments are replaced, by these segments.
-fn oldest_demand(version: &Version, replaced: &[u64], now: u64) -> Demand {
-    let is_replaced = |segment: &&Arc<Segment>| replaced.contains(&segment.meta.id);
-    let run = version
-        .runs()
-        .iter()
-        .rfind(|run| run.segments.iter().any(|segment| is_replaced(&segment)));
-    run.map_or_else(Demand::default, |run| {
-        Demand::of(run.segments.iter().filter(is_replaced), keys_of(run), now)
-    })
 }
 
 fn keys_of(run: &Run) -> u64 {

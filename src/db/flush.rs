@@ -172,9 +172,9 @@ impl Shared {
         install: impl FnOnce(Vec<Finished>) -> Result<T>,
     ) -> Result<T> {
         let version = Arc::clone(&self.view.load().version);
-        let filter = self.filter_for(&version, 0, sealed.table.key_count(), &[]);
+        let filters = self.filters_for(&version, 0, sealed.table.key_count(), &[]);
         let sequence_base = sealed.table.sequence_min();
-        let mut options = self.output_options((0, None), filter, sequence_base);
+        let mut options = self.output_options((0, None), filters, sequence_base);
         options.written_ms = self.flushed_ms(&version);
         let mut output = Output::new(&self.storage, self, options);
         let installed = self

@@ -118,7 +118,7 @@ impl Shared {
         let inputs = Inputs::of(&version, ids, level, self.snapshot_sequences());
         let input_bytes: u64 = inputs.segments().map(|one| one.meta.file_len).sum();
         let keys = merged_keys(&inputs.runs, !inputs.older.is_empty());
-        let filter = self.filter_for(&version, level, keys, ids);
+        let filters = self.filters_for(&version, level, keys, ids);
         let base = inputs.segments().filter_map(|one| one.sequence_min()).min();
         let cuts = self.cuts(&inputs, parts_max);
         // Parts of one run need its number before there is a file; one merge names it by its first.
@@ -130,7 +130,7 @@ impl Shared {
                 (Some(run), Some(run))
             }
         };
-        let mut options = self.output_options((level, run), filter, base.unwrap_or(Sequence(0)));
+        let mut options = self.output_options((level, run), filters, base.unwrap_or(Sequence(0)));
         options.written_ms = self.merged_ms(inputs.segments());
         options.below = last_keys(&version, level + 1);
         let merging = Arc::new(Merging {

@@ -34,6 +34,7 @@ fn shape(strategy: Strategy) -> TreeShape {
         ratio: 4,
         level0_runs: 2,
         base_bytes: 10 * MB,
+        merge_in_pauses: true,
     }
 }
 
@@ -139,6 +140,11 @@ fn a_pause_merges_what_is_alike() {
     assert_eq!((merged(&[]), merged(&[(0, 1)])), (None, None));
     let tiered = shape(Strategy::Tiered);
     assert_eq!(in_pause(&tree(&[(0, 1), (0, 1)]), &tiered), None);
+    let declined = TreeShape {
+        merge_in_pauses: false,
+        ..shape(Strategy::Leveled)
+    };
+    assert_eq!(in_pause(&tree(&[(0, 1), (0, 1)]), &declined), None);
 }
 
 #[test]
