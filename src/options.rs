@@ -167,6 +167,9 @@ pub(crate) struct TreeShape {
     pub(crate) base_bytes: u64,
     /// Whether runs alike in size are merged while writers pause.
     pub(crate) merge_in_pauses: bool,
+    /// Whether flushed runs may be merged with all of level 1 into level 2. Not an option: see
+    /// `Shared::tree_now`.
+    pub(crate) merge_levels_whole: bool,
 }
 
 impl Default for TreeShape {
@@ -177,6 +180,7 @@ impl Default for TreeShape {
             level0_runs: 4,
             base_bytes: 256 << 20,
             merge_in_pauses: true,
+            merge_levels_whole: true,
         }
     }
 }

@@ -215,7 +215,7 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         // What must leave level 1 because of what comes leaves it before, or the merge would write
         // it once more. However many runs wait.
         let is_crowded = last_level(runs) > 1 && rewritten > 0 && flushed + rewritten > targets[0];
-        let room = is_crowded.then(|| make_room(runs));
+        let room = is_crowded.then(|| make_room(runs, shape));
         room.unwrap_or_else(|| level0_down(runs, shape))
     } else {
         None
@@ -232,11 +232,12 @@ fn leveled(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
 /// merged into it at once: for each byte that comes there as much less of it is written anew, and what was
 /// flushed need not be written to level 1 before. Further down that would not pay: what comes to a level is
 /// the more the larger the one above has grown.
-fn make_room(runs: &[RunFacts]) -> Option<Plan> {
+fn make_room(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     match one_down(runs, 1) {
         // Costs nothing.
         free @ Some(Plan::Move { .. }) => free,
-        one => alike(runs, &(2..=2)).or(one),
+        one if shape.merge_levels_whole => alike(runs, &(2..=2)).or(one),
+        one => one,
     }
 }
 

@@ -161,7 +161,7 @@ impl Shared {
         }
         let is_due = self.options.compaction == Compaction::Background
             && !self.has_compactors()
-            && (compaction::plan(&facts, &self.options.tree).is_some()
+            && (compaction::plan(&facts, &self.tree_now()).is_some()
                 || self.look_in(&facts).is_some());
         drop(compacting);
         if is_due {
@@ -259,6 +259,9 @@ impl Shared {
         let Err(error) = result else { return };
         if matches!(error, Error::Cancelled) {
             return;
+        }
+        if error.is_disk_full() {
+            self.work_times.was_full(self.now_ms());
         }
         let what = format!("compaction: {}", chain(error));
         self.event(EventKind::Failed { what });
@@ -398,7 +401,7 @@ impl Shared {
         match self.options.compaction {
             Compaction::Manual => None,
             Compaction::Background => {
-                compaction::plan(&facts(self, version, compacting), &self.options.tree)
+                compaction::plan(&facts(self, version, compacting), &self.tree_now())
             }
         }
     }

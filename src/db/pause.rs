@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::compaction::{self, Plan, RunFacts};
 use crate::key::Sequence;
+use crate::options::TreeShape;
 
 use super::shared::{Shared, lock};
 
@@ -16,6 +17,12 @@ const SILENCE_MS: u64 = 500;
 /// long as from the last but one to the last. Writers that also read are slower, and no pause.
 const PAUSE_MS: u64 = 5000;
 const PAUSE_TIMES: u64 = 4;
+
+/// After a merge for which the disk had no room, those that are not needed wait for so long: a minute,
+/// and each time twice as long. They need room for a copy of whole levels, and write all that fits before
+/// they fail.
+const SHORT_MIN_MS: u64 = 60_000;
+const SHORT_MAX_MS: u64 = 3_600_000;
 
 /// When there was work, by the clock of the storage; 0 where no clock is.
 #[derive(Debug)]
@@ -32,6 +39,18 @@ struct Times {
     /// The last write that was seen, and when it was first seen.
     written: Sequence,
     written_ms: u64,
+    /// The disk was too full for a merge: until when that is held against others, and for how long.
+    short_until_ms: u64,
+    short_ms: u64,
+}
+
+impl Times {
+    fn short_for(&self, now_ms: u64) -> u64 {
+        // A clock that was set back makes it no longer.
+        self.short_until_ms
+            .saturating_sub(now_ms)
+            .min(self.short_ms)
+    }
 }
 
 impl WorkTimes {
@@ -54,7 +73,25 @@ impl WorkTimes {
     }
 
     pub(crate) fn compacted(&self, now_ms: Option<u64>) {
-        lock(&self.0).worked_ms = now_ms.unwrap_or(0);
+        let now_ms = now_ms.unwrap_or(0);
+        let mut times = lock(&self.0);
+        times.worked_ms = now_ms;
+        if times.short_for(now_ms) == 0 {
+            times.short_ms = 0;
+        }
+    }
+
+    /// A merge has failed for lack of room on the disk.
+    pub(crate) fn was_full(&self, now_ms: Option<u64>) {
+        let now_ms = now_ms.unwrap_or(0);
+        let mut times = lock(&self.0);
+        times.short_ms = (times.short_ms.saturating_mul(2)).clamp(SHORT_MIN_MS, SHORT_MAX_MS);
+        times.short_until_ms = now_ms.saturating_add(times.short_ms);
+    }
+
+    /// Whether there was room on the disk for all merges lately.
+    fn had_room(&self, now_ms: Option<u64>) -> bool {
+        lock(&self.0).short_for(now_ms.unwrap_or(0)) == 0
     }
 
     /// Time until it is a pause, if no write follows this one; `None` without a clock.
@@ -70,14 +107,23 @@ impl WorkTimes {
         let silent_from = times.written_ms.max(times.worked_ms);
         let pause_ms = PAUSE_MS.max(times.apart_ms.saturating_mul(PAUSE_TIMES));
         let due_ms = (silent_from + SILENCE_MS).min(times.worked_ms.saturating_add(pause_ms));
-        Some(Duration::from_millis(due_ms.saturating_sub(now_ms)))
+        let left_ms = due_ms.saturating_sub(now_ms).max(times.short_for(now_ms));
+        Some(Duration::from_millis(left_ms))
     }
 }
 
 impl Shared {
+    /// The measures of the tree, as far as the disk has room for them.
+    pub(super) fn tree_now(&self) -> TreeShape {
+        TreeShape {
+            merge_levels_whole: self.work_times.had_room(self.now_ms()),
+            ..self.options.tree
+        }
+    }
+
     /// What is to be done in the tree now, and whether because writers pause.
     pub(super) fn wanted(&self, facts: &[RunFacts]) -> Option<(Plan, bool)> {
-        if let Some(plan) = compaction::plan(facts, &self.options.tree) {
+        if let Some(plan) = compaction::plan(facts, &self.tree_now()) {
             return Some((plan, false));
         }
         let (plan, pause_in) = self.in_pause(facts)?;
@@ -121,5 +167,29 @@ mod tests {
         assert_eq!(times.pause_in(None, Sequence(8)), None);
         times.flushed(None);
         assert_eq!(left(5000, 8), Some(0));
+    }
+
+    #[test]
+    fn where_the_disk_was_full_it_takes_longer_each_time() {
+        let times = WorkTimes::since(Some(0));
+        let left = |now_ms| times.pause_in(Some(now_ms), Sequence(0));
+        let room = |now_ms| times.had_room(Some(now_ms));
+        assert!(room(0));
+        times.was_full(Some(10_000));
+        assert_eq!(left(10_000), Some(Duration::from_secs(60)));
+        assert!(!room(69_999) && room(70_000));
+        // What was merged meanwhile says nothing: it was small.
+        times.compacted(Some(20_000));
+        times.was_full(Some(70_000));
+        assert_eq!(left(70_000), Some(Duration::from_secs(120)));
+        // Set back.
+        assert_eq!(left(100), Some(Duration::from_secs(120)));
+        for _ in 0..20 {
+            times.was_full(Some(200_000));
+        }
+        assert_eq!(left(200_000), Some(Duration::from_secs(3600)));
+        times.compacted(Some(4_000_000));
+        times.was_full(Some(4_000_000));
+        assert_eq!(left(4_000_000), Some(Duration::from_secs(60)));
     }
 }

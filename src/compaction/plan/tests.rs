@@ -35,6 +35,7 @@ fn shape(strategy: Strategy) -> TreeShape {
         level0_runs: 2,
         base_bytes: 10 * MB,
         merge_in_pauses: true,
+        merge_levels_whole: true,
     }
 }
 

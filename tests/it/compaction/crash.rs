@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 use criba::storage::{Memory, Survivors};
 use criba::{Builder, Db, Durability, Error, EventKind, FilterPolicy, Strategy};
 
 use super::{
-    LIMIT, Model, check_contents, check_files, check_runs, collect, fill, is_compaction, key, rig,
-    settle, small, wait_until,
+    LIMIT, Model, Rng, check_contents, check_files, check_runs, collect, fill, is_compaction, key,
+    put, rig, settle, small, wait_until,
 };
 use crate::faults::{Call, Rig, within};
 
@@ -295,5 +296,72 @@ fn a_damaged_input_refuses_writes_and_loses_nothing() {
         check_contents(&db, &model, "after damage");
         settle(&db);
         check_files(&rig.memory, &db, "after damage");
+    });
+}
+
+/// A merge of whole levels needs room for a copy of them. Where that is not there it goes segment by
+/// segment, and a store that nobody writes to does not try in vain all the time.
+#[test]
+fn on_a_full_disk_levels_are_not_merged_whole() {
+    // Segments that there is room for beside those that are there.
+    const ROOM: u64 = 9;
+    within(LIMIT, "little room", || {
+        let rig = rig();
+        let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        rig.memory.set_clock(Some(start));
+        let db = small(&rig).level_base_bytes(256 << 10).open().unwrap();
+        let (taken, failed) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+        let told = Arc::clone(&failed);
+        rig.set(move |call, name| {
+            if call == Call::Remove && name.ends_with(".seg") {
+                taken.store(0, Ordering::Relaxed);
+            } else if call == Call::Create
+                && name.ends_with(".seg")
+                && is_compaction()
+                && taken.fetch_add(1, Ordering::Relaxed) >= ROOM
+            {
+                told.fetch_add(1, Ordering::Relaxed);
+                return Err(ErrorKind::StorageFull.into());
+            }
+            Ok(())
+        });
+        let failures = || failed.load(Ordering::Relaxed);
+        let (mut model, mut random) = (Model::new(), Rng(12));
+        for _ in 0..40 {
+            put(&db, &mut model, &mut random, 300);
+            settle(&db);
+        }
+        assert_eq!(failures(), 1, "{}", db.stats());
+        check_contents(&db, &model, "little room");
+        // What is merged in a pause waits for a minute, too.
+        let set_clock = |seconds| {
+            let now = start + Duration::from_secs(seconds);
+            rig.memory.set_clock(Some(now));
+        };
+        let mut pause = |from| {
+            set_clock(from);
+            put(&db, &mut model, &mut random, 1);
+            settle(&db);
+        };
+        pause(40);
+        set_clock(50);
+        std::thread::sleep(Duration::from_millis(700));
+        assert_eq!(failures(), 1, "{}", db.stats());
+        pause(70);
+        let clock = AtomicU64::new(70);
+        let tick = || set_clock(clock.fetch_add(1, Ordering::Relaxed));
+        wait_until("it is tried again", || {
+            tick();
+            failures() == 2
+        });
+        rig.heal();
+        pause(100_000);
+        clock.store(100_000, Ordering::Relaxed);
+        wait_until("there is one run", || {
+            tick();
+            db.stats().runs.len() == 1
+        });
+        check_contents(&db, &model, "much room");
+        check_files(&rig.memory, &db, "much room");
     });
 }
