@@ -54,6 +54,12 @@ pub struct Disk {
     io: Io,
 }
 
+/// Flag of files whose times of access are not noted, where there is one.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNNOTED: i32 = libc::O_NOATIME;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const UNNOTED: i32 = 0;
+
 impl Disk {
     /// Stands for a directory, which need not exist yet.
     pub fn new(path: impl Into<PathBuf>, io: Io) -> Disk {
@@ -77,10 +83,27 @@ impl Disk {
     }
 
     fn open_regular(&self, name: &str, options: &mut OpenOptions) -> io::Result<File> {
+        self.open_with(name, options, 0)
+    }
+
+    /// Opens a file to be read. That the system notes when that was costs a fortieth of a lookup; to
+    /// leave that out is only for whose file it is.
+    fn open_unnoted(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match self.open_with(name, &mut options, UNNOTED) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                self.open_with(name, &mut options, 0)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_with(&self, name: &str, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
         // Without O_NONBLOCK the opening of a pipe would wait for its other end.
         options
             .mode(FILE_MODE)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags);
         let file = options.open(self.at(name)?)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(
@@ -116,7 +139,7 @@ impl Storage for Disk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
-        let file = self.open_regular(name, OpenOptions::new().read(true))?;
+        let file = self.open_unnoted(name)?;
         let len = file.metadata()?.len();
         match self.io {
             Io::Mmap if len > 0 => Ok(Arc::new(Mapped::new(map(&file)?))),
@@ -355,6 +378,23 @@ mod tests {
         file.append(bytes).unwrap();
         file.sync().unwrap();
         file.syncer().sync().unwrap();
+    }
+
+    /// What was read last longer ago than it was written would be noted by any system that notes at all.
+    #[test]
+    fn reads_leave_the_time_of_access_as_it_is() {
+        let (_directory, disk) = disk(Io::Pread);
+        write(&disk, "file", &[7; 10_000]);
+        let path = disk.path_of("file");
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+        let times = std::fs::FileTimes::new().set_accessed(long_ago);
+        File::open(&path).unwrap().set_times(times).unwrap();
+        let file = disk.open("file").unwrap();
+        file.read(ReadCause::Data, 10, 4096).unwrap();
+        let accessed = std::fs::metadata(&path).unwrap().accessed().unwrap();
+        if cfg!(target_os = "linux") {
+            assert_eq!(accessed, long_ago);
+        }
     }
 
     /// Positioned reads are the safe twin of the map.
