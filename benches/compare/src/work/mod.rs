@@ -204,7 +204,7 @@ impl Bench {
         let runs: Vec<Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)
                 .map(|thread| {
-                    let rng = self.rng(100 + thread as u64);
+                    let rng = self.rng(stream(name, thread as u64));
                     let barrier = &barrier;
                     let limit = self.job.limit;
                     scope.spawn(move || read_all(engine, rng, barrier, (count, limit), step))
@@ -231,7 +231,7 @@ impl Bench {
         count: u64,
         step: &mut dyn FnMut(&dyn Engine, &mut Rng, &mut Values) -> Result<()>,
     ) -> Result<()> {
-        let mut rng = self.rng(7);
+        let mut rng = self.rng(stream(name, 0));
         let limit = Limit::new(self.job.limit);
         let io = Io::now()?;
         let engine = self.engine.as_ref().ok_or("the store is closed")?;
@@ -244,6 +244,15 @@ impl Bench {
         self.set_processor(name, Io::now()?.since(io), done);
         Ok(())
     }
+}
+
+/// Of the numbers that a thread draws for a piece of work: those of another would ask for what was just
+/// asked for, and caches would have it.
+fn stream(name: &str, thread: u64) -> u64 {
+    let bytes = name.bytes().map(u64::from);
+    bytes.fold(100 + thread, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte)
+    })
 }
 
 /// One lookup or scan, the wrong answer of which is an error.
