@@ -85,6 +85,10 @@ impl WorkTimes {
     pub(crate) fn was_full(&self, now_ms: Option<u64>) {
         let now_ms = now_ms.unwrap_or(0);
         let mut times = lock(&self.0);
+        if times.short_for(now_ms) > 0 {
+            // Not for small ones, too, which are tried again each second: it would be an hour at once.
+            return;
+        }
         times.short_ms = (times.short_ms.saturating_mul(2)).clamp(SHORT_MIN_MS, SHORT_MAX_MS);
         times.short_until_ms = now_ms.saturating_add(times.short_ms);
     }
@@ -178,18 +182,20 @@ mod tests {
         times.was_full(Some(10_000));
         assert_eq!(left(10_000), Some(Duration::from_secs(60)));
         assert!(!room(69_999) && room(70_000));
-        // What was merged meanwhile says nothing: it was small.
+        // What was merged meanwhile says nothing, and neither does what was not: it was small.
         times.compacted(Some(20_000));
+        times.was_full(Some(30_000));
+        assert_eq!(left(30_000), Some(Duration::from_secs(40)));
         times.was_full(Some(70_000));
         assert_eq!(left(70_000), Some(Duration::from_secs(120)));
         // Set back.
         assert_eq!(left(100), Some(Duration::from_secs(120)));
-        for _ in 0..20 {
-            times.was_full(Some(200_000));
+        for hour in 1..10 {
+            times.was_full(Some(hour * 3_600_000));
         }
-        assert_eq!(left(200_000), Some(Duration::from_secs(3600)));
-        times.compacted(Some(4_000_000));
-        times.was_full(Some(4_000_000));
-        assert_eq!(left(4_000_000), Some(Duration::from_secs(60)));
+        assert_eq!(left(9 * 3_600_000), Some(Duration::from_secs(3600)));
+        times.compacted(Some(36_000_000));
+        times.was_full(Some(36_000_000));
+        assert_eq!(left(36_000_000), Some(Duration::from_secs(60)));
     }
 }
