@@ -53,8 +53,9 @@ impl Shared {
         let mut runs = version.runs().iter();
         let oldest = runs.rfind(|run| run.segments.iter().any(|one| is_replaced(&one)));
         let pieces = oldest.map_or_else(Vec::new, |run| {
+            let run_keys = keys_of(run);
             let segments = run.segments.iter().filter(is_replaced);
-            segments.map(|one| (one, keys_of(run))).collect()
+            segments.map(|one| (one, run_keys)).collect()
         });
         self.filters_of_output(
             version,

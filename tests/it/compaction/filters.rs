@@ -1,7 +1,7 @@
 //! Filters follow the tree: a budget over several levels, policies for some of them, and what is
 //! asked.
 
-use criba::{BloomierBits, Db, FilterPolicy, RunStats, Strategy};
+use criba::{BloomierBits, Db, FilterPolicy, RunStats, SegmentStats, Strategy};
 
 use super::{check_runs, key, rig, settle, small};
 
@@ -9,12 +9,16 @@ fn keys_of(run: &RunStats) -> u64 {
     run.segments.iter().map(|one| one.keys).sum()
 }
 
+/// Bits per key of a segment.
+fn bits_of_one(segment: &SegmentStats) -> f64 {
+    let filter = segment.filter.as_ref();
+    filter.map_or(0.0, |filter| filter.r_bits)
+}
+
 /// Bits per key of a run, over all its keys.
 fn bits_of(run: &RunStats) -> f64 {
-    let bits = run.segments.iter().map(|one| {
-        let bits = one.filter.as_ref().map_or(0.0, |filter| filter.r_bits);
-        bits * one.keys as f64
-    });
+    let segments = run.segments.iter();
+    let bits = segments.map(|one| bits_of_one(one) * one.keys as f64);
     bits.sum::<f64>() / keys_of(run) as f64
 }
 
@@ -214,9 +218,7 @@ fn bits_go_where_absent_keys_are_asked_for() {
     let bits_of_half = |is_lower: bool| {
         let segments = last.segments.iter();
         let half = segments.filter(|one| (*one.last_key < *middle) == is_lower);
-        let bits: Vec<f64> = half
-            .map(|one| one.filter.as_ref().map_or(0.0, |filter| filter.r_bits))
-            .collect();
+        let bits: Vec<f64> = half.map(bits_of_one).collect();
         bits.iter().sum::<f64>() / bits.len() as f64
     };
     let (asked, not_asked) = (bits_of_half(true), bits_of_half(false));
@@ -243,11 +245,8 @@ fn a_merge_of_everything_leaves_bits_where_they_are_asked_for() {
     db.compact_all().unwrap().wait().unwrap();
     let stats = db.stats();
     assert_eq!(stats.runs.len(), 1, "{stats}");
-    let bits: Vec<f64> = stats.runs[0]
-        .segments
-        .iter()
-        .map(|one| one.filter.as_ref().map_or(0.0, |filter| filter.r_bits))
-        .collect();
+    let segments = stats.runs[0].segments.iter();
+    let bits: Vec<f64> = segments.map(bits_of_one).collect();
     // Twice the mean, and a sixteenth of it.
     assert!(
         (bits[0] - bits[bits.len() - 1] - 5.0).abs() < 0.2,
