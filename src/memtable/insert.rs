@@ -7,8 +7,8 @@
 use crate::key::{Kind, long_head};
 
 use super::entries::{Adder, EntryRef};
-use super::node::{Inner, Leaf, NodeRef, Order, head};
-use super::tree::{Target, Tree};
+use super::node::{Inner, Leaf, NodeRef, Order, Prefix, head};
+use super::tree::{COMMON_BYTES_MAX, Target, Tree};
 
 /// The separators around a node.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,11 @@ impl Fences {
         low: EntryRef::NONE,
         high: EntryRef::NONE,
     };
+
+    /// Whether the node is the first or the last of its height.
+    fn are_open(self) -> bool {
+        self.low == EntryRef::NONE || self.high == EntryRef::NONE
+    }
 
     /// Those of the two parts of the node that an entry divides.
     fn split(self, middle: EntryRef) -> (Fences, Fences) {
@@ -102,6 +107,8 @@ pub(super) struct Inserter {
     leaves: Numbers,
     inners: Numbers,
     path: Vec<Step>,
+    /// Bytes that all keys begin with: the prefix of nodes at the edges.
+    common: usize,
     /// Where the next entry goes while they come in ascending order.
     end: Option<End>,
     /// Nodes that are being replaced: to be recycled when that is done.
@@ -136,6 +143,19 @@ impl Inserter {
         let leaves = u64::from(self.leaves.count) * size_of::<Leaf>() as u64;
         leaves + u64::from(self.inners.count) * size_of::<Inner>() as u64
     }
+
+    /// When nothing leads to the nodes any more that were replaced.
+    fn recycle_replaced(&mut self) {
+        for node in self.replaced.drain(..) {
+            if node.generation < u32::MAX {
+                let numbers = match node.is_inner {
+                    true => &mut self.inners,
+                    false => &mut self.leaves,
+                };
+                numbers.free.push(node.number);
+            }
+        }
+    }
 }
 
 /// Where an entry goes, for as long as nothing else is inserted.
@@ -153,6 +173,7 @@ impl Tree {
     /// Finds where an entry goes, and begins to fetch the leaf. Only one thread has the inserter of a
     /// tree.
     pub(super) fn spot(&self, inserter: &mut Inserter, target: Target<'_>) -> Spot {
+        self.admit(inserter, target.key);
         if let Some(end) = inserter.end
             && (end.head < long_head(target.key) || self.is_before(end.last, target))
             && self.leaves.get(end.leaf.number).room() > 0
@@ -165,6 +186,50 @@ impl Tree {
         let (leaf, fences) = self.descend(inserter, root, target);
         self.leaves.get(leaf.number).prefetch();
         Spot::Below(leaf, fences)
+    }
+
+    /// Sees to it that nodes at the edges say no more of keys than is true of this one, too.
+    fn admit(&self, inserter: &mut Inserter, key: &[u8]) {
+        let Some(beginning) = self.beginning.get() else {
+            let common = &key[..key.len().min(COMMON_BYTES_MAX)];
+            inserter.common = common.len();
+            self.beginning.get_or_init(|| common.into());
+            return;
+        };
+        if key.starts_with(&beginning[..inserter.common]) {
+            return;
+        }
+        inserter.common = common_bytes(beginning, key);
+        inserter.end = None;
+        if let Some(root) = self.root() {
+            let root = self.renewed(inserter, root, Fences::NONE);
+            self.set_root(root);
+            inserter.recycle_replaced();
+        }
+    }
+
+    /// What is to take the place of a node with these fences, and of those below it, when the keys of all
+    /// have less in common. What readers find in the old ones stays as it is.
+    fn renewed(&self, inserter: &mut Inserter, node: NodeRef, fences: Fences) -> NodeRef {
+        if !fences.are_open() {
+            return node;
+        }
+        inserter.replaced.push(node);
+        if !node.is_inner {
+            let mut slots = slots_of(self.leaves.get(node.number));
+            for slot in &mut slots {
+                slot.head = self.head_of(slot.entry, inserter.common);
+            }
+            return self.new_leaf(inserter, &slots, (inserter.common, fences));
+        }
+        let mut children = children_of(self.inners.get(node.number));
+        let mut high = fences.high;
+        for (low, child) in children.iter_mut().rev() {
+            let fences = Fences { low: *low, high };
+            *child = self.renewed(inserter, *child, fences);
+            high = *low;
+        }
+        self.new_inner(inserter, &children, fences)
     }
 
     /// Adds an entry in its spot; returns the one after it if that may be one of the same key.
@@ -206,7 +271,7 @@ impl Tree {
         let order = leaf.order();
         let position = self.entries_before(leaf, order, target);
         let new = Slot {
-            head: head(key, leaf.prefix()),
+            head: head(key, leaf.prefix().bytes),
             entry,
         };
         // Most others are told apart without a look at the entry.
@@ -238,7 +303,7 @@ impl Tree {
         (position, new): (usize, Slot),
     ) -> NodeRef {
         let leaf = self.leaves.get(node.number);
-        let prefix = leaf.prefix();
+        let prefix = leaf.prefix().bytes;
         let mut all = slots_of(leaf);
         let in_order = position == all.len();
         all.insert(position, new);
@@ -246,7 +311,8 @@ impl Tree {
         let least = above[0].entry;
         let (left, right) = fences.split(least);
         let right = self.new_leaf(inserter, above, (prefix, right));
-        let stays = in_order && (are_told_apart(below) || self.shared_prefix(left) <= prefix);
+        let has_best_heads = are_told_apart(below) || self.shared_prefix(inserter, left) <= prefix;
+        let stays = in_order && has_best_heads;
         let instead = (!stays).then(|| {
             inserter.replaced.push(node);
             self.new_leaf(inserter, below, (prefix, left))
@@ -265,7 +331,7 @@ impl Tree {
     fn append(&self, node: NodeRef, target: Target<'_>, entry: EntryRef) {
         let leaf = self.leaves.get(node.number);
         let order = leaf.order();
-        let slot = leaf.add(head(target.key, leaf.prefix()), entry);
+        let slot = leaf.add(head(target.key, leaf.prefix().bytes), entry);
         leaf.publish(order.insert(order.len(), slot));
     }
 
@@ -318,7 +384,7 @@ impl Tree {
             let inner = self.inners.get(step.inner.number);
             let order = inner.leaf.order();
             if inner.leaf.room() > 0 {
-                let head = self.head_of(after.0, inner.leaf.prefix());
+                let head = self.head_of(after.0, inner.leaf.prefix().bytes);
                 let slot = inner.add(head, after);
                 inner.leaf.publish(order.insert(step.position + 1, slot));
                 if let Some(node) = instead {
@@ -337,22 +403,14 @@ impl Tree {
             let (below, above) = all.split_at(middle_of(all.len(), in_order));
             let (left, right) = step.fences.split(above[0].0);
             after = (above[0].0, self.new_inner(inserter, above, right));
-            let has_best_heads = self.shared_prefix(left) <= inner.leaf.prefix();
+            let prefix = inner.leaf.prefix().bytes;
+            let has_best_heads = self.shared_prefix(inserter, left) <= prefix;
             if !(in_order && instead.is_none() && has_best_heads) {
                 inserter.replaced.push(node);
                 instead = Some(self.new_inner(inserter, below, left));
             }
         }
-        // Only now nothing leads to them.
-        for node in inserter.replaced.drain(..) {
-            if node.generation < u32::MAX {
-                let numbers = match node.is_inner {
-                    true => &mut inserter.inners,
-                    false => &mut inserter.leaves,
-                };
-                numbers.free.push(node.number);
-            }
-        }
+        inserter.recycle_replaced();
     }
 
     /// A leaf with entries whose heads are those behind a prefix.
@@ -367,15 +425,22 @@ impl Tree {
         if is_used {
             leaf.recycle();
         }
+        let is_of_all = fences.are_open();
         if are_told_apart(slots) {
             // To look at every key once more would be most of the work of a split.
-            leaf.set_prefix(prefix);
+            leaf.set_prefix(Prefix {
+                bytes: prefix,
+                is_of_all,
+            });
             for slot in slots {
                 leaf.add(slot.head, slot.entry);
             }
         } else {
-            let prefix = self.shared_prefix(fences);
-            leaf.set_prefix(prefix);
+            let prefix = self.shared_prefix(inserter, fences);
+            leaf.set_prefix(Prefix {
+                bytes: prefix,
+                is_of_all,
+            });
             for slot in slots {
                 leaf.add(self.head_of(slot.entry, prefix), slot.entry);
             }
@@ -399,8 +464,11 @@ impl Tree {
         if is_used {
             inner.leaf.recycle();
         }
-        let prefix = self.shared_prefix(fences);
-        inner.leaf.set_prefix(prefix);
+        let prefix = self.shared_prefix(inserter, fences);
+        inner.leaf.set_prefix(Prefix {
+            bytes: prefix,
+            is_of_all: fences.are_open(),
+        });
         for &(least, child) in children {
             inner.add(self.head_of(least, prefix), (least, child));
         }
@@ -420,12 +488,17 @@ impl Tree {
     }
 
     /// Bytes that all keys between the fences begin with.
-    fn shared_prefix(&self, fences: Fences) -> usize {
-        if fences.low == EntryRef::NONE || fences.high == EntryRef::NONE {
-            return 0;
+    fn shared_prefix(&self, inserter: &Inserter, fences: Fences) -> usize {
+        if fences.are_open() {
+            return inserter.common;
         }
         let (low, high) = (self.entry(fences.low).key(), self.entry(fences.high).key());
-        let pairs = low.iter().zip(high);
-        pairs.take_while(|(low, high)| low == high).count()
+        common_bytes(low, high)
     }
+}
+
+/// Bytes that both begin with.
+fn common_bytes(left: &[u8], right: &[u8]) -> usize {
+    let pairs = left.iter().zip(right);
+    pairs.take_while(|(left, right)| left == right).count()
 }

@@ -6,8 +6,8 @@
 //! permutation in Mao, Kohler, Morris, "Cache craftiness for fast multicore key-value storage",
 //! 2012, section 4.6.2.)
 //!
-//! A slot begins with the *head* of its key: four bytes of it behind the prefix that all keys of
-//! the node share. Two keys that differ there are told apart without a look at the entry.
+//! A slot begins with the *head* of its key: four bytes of it behind the [`Prefix`] that all keys
+//! of the node share. Two keys that differ there are told apart without a look at the entry.
 //!
 //! A node whose slots others have taken over is *recycled*: it gets another generation first and
 //! other slots then. Whoever read it looks at the generation afterwards, and if it is another,
@@ -48,6 +48,33 @@ impl NodeRef {
     pub(super) fn to_u64(self) -> u64 {
         let kind = if self.is_inner { INNER } else { 0 };
         u64::from(self.generation) << 32 | kind | u64::from(self.number)
+    }
+}
+
+/// The bytes that all keys of a node begin with: how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Prefix {
+    pub(super) bytes: usize,
+    /// All keys of the tree begin with them, and not because they lie between these of that node: a key
+    /// that is looked for there may begin otherwise.
+    pub(super) is_of_all: bool,
+}
+
+/// The flag of prefixes that are of all keys. Keys are shorter than 64 KiB; a part of a longer prefix
+/// does as well.
+const OF_ALL: u16 = 1 << 15;
+
+impl Prefix {
+    fn from_u16(prefix: u16) -> Prefix {
+        Prefix {
+            bytes: usize::from(prefix & !OF_ALL),
+            is_of_all: prefix & OF_ALL != 0,
+        }
+    }
+
+    fn to_u16(self) -> u16 {
+        let bytes = u16::try_from(self.bytes).unwrap_or(u16::MAX);
+        bytes.min(!OF_ALL) | if self.is_of_all { OF_ALL } else { 0 }
     }
 }
 
@@ -153,15 +180,13 @@ impl Leaf {
     }
 
     #[inline]
-    pub(super) fn prefix(&self) -> usize {
-        usize::from(self.prefix.load(Memory::Relaxed))
+    pub(super) fn prefix(&self) -> Prefix {
+        Prefix::from_u16(self.prefix.load(Memory::Relaxed))
     }
 
     /// Before the first slot is written.
-    pub(super) fn set_prefix(&self, prefix: usize) {
-        // Keys are shorter than 64 KiB; a part of the prefix does as well.
-        let prefix = u16::try_from(prefix).unwrap_or(u16::MAX);
-        self.prefix.store(prefix, Memory::Relaxed);
+    pub(super) fn set_prefix(&self, prefix: Prefix) {
+        self.prefix.store(prefix.to_u16(), Memory::Relaxed);
     }
 
     /// Slots that can still be written.

@@ -213,6 +213,27 @@ fn a_tree_is_a_sorted_list() {
     }
 }
 
+/// The nodes at the edges are made anew for each of the late ones, at both ends and in turns.
+#[test]
+fn keys_that_begin_otherwise_may_come_late() {
+    let common = b"tenants/0017/users/";
+    let like = |n: u64| [&common[..], &scrambled(n).to_le_bytes()].concat();
+    let unlike = |n: u64| {
+        let shared = &common[..common.len() - 1 - n as usize];
+        let end: &[u8] = if n.is_multiple_of(2) { b"\xff" } else { b"" };
+        [shared, end].concat()
+    };
+    for count in [1, 14, 15, 3000] {
+        let late = (0..common.len() as u64).flat_map(|n| [unlike(n), like(count + n)]);
+        let table = compare_with_list((0..count).map(like).chain(late));
+        // Of all leaves only the first and the last are replaced, and these are used again.
+        let bytes = lock(&table.inserter).node_bytes();
+        let alike = compare_with_list((0..count).map(like));
+        let without = lock(&alike.inserter).node_bytes();
+        assert!(bytes < without + 4096, "{bytes} and {without} for {count}");
+    }
+}
+
 #[test]
 fn ascending_keys_fill_their_leaves() {
     let key = |n: u64| format!("key{n:08}").into_bytes();
@@ -246,7 +267,12 @@ fn readers_beside_the_writer_miss_nothing() {
     let table = Arc::new(Memtable::new(1 << 20));
     let count = 60_000_u64;
     let visible = AtomicU64::new(0);
-    let key = |n: u64| format!("k{:05}", scrambled(n) % 20_000).into_bytes();
+    // The later a key comes, the less does it have in common with those before.
+    let common = "tenants/7/";
+    let key = |n: u64| {
+        let shared = &common[..(common.len() as u64 * (count - n) / count) as usize];
+        format!("{shared}{:05}", scrambled(n) % 20_000).into_bytes()
+    };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in 1..=count {

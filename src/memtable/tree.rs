@@ -10,19 +10,25 @@
 //! 1. The least entry of a node is the separator that stands for it in the node above; only the
 //!    first node of each height has none ([`EntryRef::NONE`]) and may hold lesser ones.
 //! 2. All keys of a node begin with the same bytes, as its two separators do; its heads are those
-//!    behind this prefix, or behind a part of it.
+//!    behind this prefix, or behind a part of it. A node at an edge of the tree lacks a separator:
+//!    its prefix is what all keys of the tree have in common, and when one comes that begins
+//!    otherwise, the nodes at the edges are made anew before.
 //! 3. Entries are never removed, so the entry after the last of a leaf is the next separator.
 //! 4. A node is recycled when nothing that can be reached from the root names its generation.
 
-use std::sync::Weak;
+use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::{OnceLock, Weak};
 
 use crate::arena::Spares;
 use crate::key::Sequence;
 
 use super::entries::{Entries, Entry, EntryRef};
-use super::node::{Inner, Leaf, NodeRef, Order, SLOTS, head};
+use super::node::{Inner, Leaf, NodeRef, Order, Prefix, SLOTS, head};
 use super::pool::Pool;
+
+/// Bytes that all keys may be known to begin with: more tell them no better apart.
+pub(super) const COMMON_BYTES_MAX: usize = 64;
 
 /// A place between entries: before those that are not less.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +69,8 @@ pub(super) struct Tree {
     pub(super) entries: Entries,
     pub(super) leaves: Pool<Leaf>,
     pub(super) inners: Pool<Inner>,
+    /// How the first key began that was inserted, and how all others do as far as nodes say.
+    pub(super) beginning: OnceLock<Box<[u8]>>,
     /// One more than the name of the root, 0 if there is none.
     root: AtomicU64,
 }
@@ -73,6 +81,7 @@ impl Tree {
             entries: Entries::new(spares),
             leaves: Pool::new(),
             inners: Pool::new(),
+            beginning: OnceLock::new(),
             root: AtomicU64::new(0),
         }
     }
@@ -121,7 +130,7 @@ impl Tree {
     /// Children whose separators are not after the target.
     #[inline]
     pub(super) fn children_up_to(&self, inner: &Leaf, order: Order, target: Target<'_>) -> usize {
-        inner.partition(order, head(target.key, inner.prefix()), |least| {
+        self.partition((inner, order), target.key, |least| {
             self.is_not_after(least, target)
         })
     }
@@ -129,9 +138,40 @@ impl Tree {
     /// Entries of a leaf, or separators of children, that stand before the target.
     #[inline]
     pub(super) fn entries_before(&self, leaf: &Leaf, order: Order, target: Target<'_>) -> usize {
-        leaf.partition(order, head(target.key, leaf.prefix()), |entry| {
+        self.partition((leaf, order), target.key, |entry| {
             self.is_before(entry, target)
         })
+    }
+
+    /// [`Leaf::partition`] for a key that may begin otherwise than those of the node.
+    #[inline]
+    fn partition(
+        &self,
+        (node, order): (&Leaf, Order),
+        key: &[u8],
+        tie: impl Fn(EntryRef) -> bool,
+    ) -> usize {
+        let prefix = node.prefix();
+        match self.compare_beginning(key, prefix) {
+            Ordering::Equal => node.partition(order, head(key, prefix.bytes), tie),
+            // But for a first child without a separator.
+            Ordering::Less => usize::from(node.entry(order.slot(0)) == EntryRef::NONE),
+            Ordering::Greater => order.len(),
+        }
+    }
+
+    /// Whether a key stands before or behind all keys of a node because it begins otherwise.
+    #[inline]
+    pub(super) fn compare_beginning(&self, key: &[u8], prefix: Prefix) -> Ordering {
+        if !prefix.is_of_all {
+            return Ordering::Equal;
+        }
+        let common = self.beginning.get().and_then(|all| all.get(..prefix.bytes));
+        let common = common.unwrap_or_default();
+        if key.starts_with(common) {
+            return Ordering::Equal;
+        }
+        key.cmp(common)
     }
 
     /// Goes down to the leaf below the last child of so many as `count` says, and reads it and the
