@@ -15,6 +15,8 @@ mod error;
 
 mod arena;
 
+mod mapped;
+
 mod slice;
 
 mod key;

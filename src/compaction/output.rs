@@ -12,7 +12,7 @@ use crate::cursor::{Item, LastKey};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::format::block::Entry;
-use crate::segment::{self, Finished, Writer, WriterOptions};
+use crate::segment::{self, Finished, Places, Writer, WriterOptions};
 use crate::slice::Slice;
 use crate::storage::Storage;
 
@@ -74,6 +74,8 @@ pub(crate) struct Output<'a> {
     numbers: &'a dyn FileNumbers,
     options: OutputOptions,
     writer: Option<Writer>,
+    /// For the next writer.
+    places: Places,
     ids: Vec<u64>,
     finished: Vec<Finished>,
     last_key: LastKey,
@@ -96,6 +98,7 @@ impl<'a> Output<'a> {
             numbers,
             options,
             writer: None,
+            places: Places::default(),
             ids: Vec::new(),
             finished: Vec::new(),
             last_key: LastKey::default(),
@@ -173,13 +176,14 @@ impl<'a> Output<'a> {
         // Every filter is salted with the store's secret, so that what is known of one filter
         // says nothing of another.
         options.filter_salt = segment::filter_salt(options.hash_seed, id);
-        Writer::create(self.storage, id, options)
+        Writer::create(self.storage, id, options, std::mem::take(&mut self.places))
     }
 
     fn finish_segment(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let run = self.options.run.unwrap_or_default();
-            let mut finished = writer.finish(self.options.level, run)?;
+            let (mut finished, places) = writer.finish(self.options.level, run)?;
+            self.places = places;
             finished.meta.written_ms = self.options.written_ms;
             self.written_bytes += finished.meta.file_len;
             self.finished.push(finished);

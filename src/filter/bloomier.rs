@@ -23,7 +23,7 @@ use super::hash::{fingerprint, mix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
 use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
-use super::solve::{Solved, Width, solve};
+use super::solve::{Scratch, Solved, Width, solve};
 use super::spec::clamp_bits;
 use super::{BloomierBits, Build, Built, Damaged, FilterKind, KeyHash, Place};
 
@@ -162,7 +162,7 @@ fn whole(bits: u32) -> Width {
 }
 
 /// Builds filter bytes; see [`super::build`].
-pub(super) fn build(input: &Build<'_>, bits: BloomierBits) -> Built {
+pub(super) fn build(input: &Build<'_>, bits: BloomierBits, scratch: &mut Scratch) -> Built {
     assert_eq!(
         input.hashes.len(),
         input.places.len(),
@@ -202,7 +202,7 @@ pub(super) fn build(input: &Build<'_>, bits: BloomierBits) -> Built {
         ribbon,
         body,
         equal_hashes,
-    } = solve(keys.collect(), width);
+    } = solve(keys, width, scratch);
     let key_count = input.hashes.len() as u64;
     let filter = Bloomier {
         layout,

@@ -43,6 +43,7 @@ pub use hash::{KeyHash, hash_key};
 pub(crate) use hash::{mix, start_of};
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;
+pub(crate) use solve::Scratch;
 pub use spec::{BloomierBits, FilterKind, FilterSpec, Scattered};
 
 use std::fmt;
@@ -104,9 +105,14 @@ pub struct Built {
 /// For Bloomier, if `hashes` and `places` differ in length.
 #[must_use]
 pub fn build(input: &Build<'_>) -> Built {
+    build_with(input, &mut Scratch::default())
+}
+
+/// [`build`] in memory that was used before.
+pub(crate) fn build_with(input: &Build<'_>, scratch: &mut Scratch) -> Built {
     match input.spec {
         FilterSpec::Bloom { bits_per_key } => blocked::build(input, bits_per_key),
-        FilterSpec::Bloomier(bits) => bloomier::build(input, bits),
+        FilterSpec::Bloomier(bits) => bloomier::build(input, bits, scratch),
         FilterSpec::Scattered {
             shape,
             bits_per_key,

@@ -6,6 +6,8 @@
 //! Nothing here can fail: hashes that crowd together are bumped through all layers and listed in the
 //! stash, which costs space but is right.
 
+use crate::mapped::MappedVec;
+
 use super::band::{Inserted, Row, substitute};
 use super::fill::{equation, fill_layer};
 use super::form::Form;
@@ -36,28 +38,56 @@ pub(super) struct Solved {
     pub(super) equal_hashes: bool,
 }
 
+/// Memory for [`solve`], which can be used again.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    keys: MappedVec<Row>,
+    spare: MappedVec<Row>,
+}
+
 /// Solves for rows of mixed hash and value, values having no bit above the wide planes.
-pub(super) fn solve(mut keys: Vec<Row>, width: Width) -> Solved {
-    let mut spare = Vec::new();
-    sort_rows(&mut keys, &mut spare);
-    let given = keys.len();
-    keys.dedup_by_key(|row| row.bits);
-    let equal_hashes = keys.len() < given;
+pub(super) fn solve(
+    rows: impl Iterator<Item = Row>,
+    width: Width,
+    scratch: &mut Scratch,
+) -> Solved {
+    let Scratch { keys, spare } = scratch;
+    keys.assign(rows);
+    sort_rows(keys, spare);
+    let equal_hashes = remove_equal(keys);
 
     let mut solver = Solver::new(width, keys.len());
     while keys.len() > TAIL_KEYS_MAX && solver.ribbon.layers.len() < LAYERS_MAX {
-        solver.bumping_layer(&mut keys, &mut spare);
-        for row in &mut keys {
-            row.bits = remix(row.bits);
-        }
-        sort_rows(&mut keys, &mut spare);
+        let bumped = solver.bumping_layer(keys, spare);
+        let remixed = |row: &Row| Row {
+            bits: remix(row.bits),
+            value: row.value,
+        };
+        keys.assign(bumped.iter().map(remixed));
+        sort_rows(keys, spare);
     }
-    solver.tail(&keys, &mut spare);
+    solver.tail(keys, spare);
     Solved {
         ribbon: solver.ribbon,
         body: solver.body,
         equal_hashes,
     }
+}
+
+/// Of sorted rows with equal hashes keeps the first; whether there were any.
+fn remove_equal(rows: &mut MappedVec<Row>) -> bool {
+    let all = &mut **rows;
+    let mut kept = 0;
+    for at in 0..all.len() {
+        let row = all[at];
+        if kept == 0 || all[kept - 1].bits != row.bits {
+            all[kept] = row;
+            kept += 1;
+        }
+    }
+    let were_any = kept < all.len();
+    rows.truncate(kept);
+    were_any
 }
 
 struct Solver {
@@ -86,8 +116,8 @@ impl Solver {
         }
     }
 
-    /// Adds a layer for sorted keys and leaves in `keys` those it bumps.
-    fn bumping_layer(&mut self, keys: &mut Vec<Row>, band: &mut Vec<Row>) {
+    /// Adds a layer for sorted keys and returns those it bumps.
+    fn bumping_layer(&mut self, keys: &[Row], band: &mut MappedVec<Row>) -> Vec<Row> {
         let blocks = (keys.len() as f64 / LAYER_LOAD / BLOCK_SLOTS as f64)
             .floor()
             .max(1.0);
@@ -95,13 +125,14 @@ impl Solver {
         clear_band(band, &layer);
         let thresholds = &mut self.ribbon.thresholds;
         thresholds.resize(layer.first_threshold + layer.threshold_bytes() as usize, 0);
-        *keys = fill_layer(keys, band, &layer, &mut thresholds[layer.first_threshold..]);
+        let bumped = fill_layer(keys, band, &layer, &mut thresholds[layer.first_threshold..]);
         self.append(&layer, band);
         self.ribbon.push(layer);
+        bumped
     }
 
     /// Places the last keys, sorted: in a tail of the size that costs least, the rest in the stash.
-    fn tail(&mut self, keys: &[Row], band: &mut Vec<Row>) {
+    fn tail(&mut self, keys: &[Row], band: &mut MappedVec<Row>) {
         let planes = self.ribbon.planes;
         let block_bytes = 8 * usize::from(planes.wide);
         let entry_bytes = 8 + planes.value_bytes();
@@ -166,9 +197,9 @@ impl Solver {
     }
 }
 
-fn clear_band(band: &mut Vec<Row>, layer: &Layer) {
-    band.clear();
-    band.resize(layer.blocks as usize * BLOCK_SLOTS as usize, Row::default());
+fn clear_band(band: &mut MappedVec<Row>, layer: &Layer) {
+    let slots = layer.blocks as usize * BLOCK_SLOTS as usize;
+    band.assign(std::iter::repeat_n(Row::default(), slots));
 }
 
 /// Inserts what fits without bumping and returns the keys that do not; the number of these is the

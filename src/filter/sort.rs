@@ -4,6 +4,7 @@
 //! time for hashes that were mixed with a secret salt. Rows that somebody has managed to crowd into
 //! few bins are sorted by comparison, so the worst case is `n log n`.
 
+use crate::mapped::MappedVec;
 use crate::turns;
 
 use super::band::Row;
@@ -21,7 +22,7 @@ const FAN_BITS_MAX: u32 = 11;
 
 /// Sorts by `bits`, keeping the order of rows with equal `bits`. `spare` is scratch: it grows to the
 /// length of `rows` and its contents are lost.
-pub(super) fn sort_rows(rows: &mut [Row], spare: &mut Vec<Row>) {
+pub(super) fn sort_rows(rows: &mut [Row], spare: &mut MappedVec<Row>) {
     if rows.len() <= INSERTION_MAX {
         return insertion_sort(rows);
     }
@@ -29,7 +30,7 @@ pub(super) fn sort_rows(rows: &mut [Row], spare: &mut Vec<Row>) {
         return rows.sort_by_key(|row| row.bits);
     }
     if spare.len() < rows.len() {
-        spare.resize(rows.len(), Row::default());
+        spare.assign(std::iter::repeat_n(Row::default(), rows.len()));
     }
     let spare = &mut spare[..rows.len()];
     let mut ends = Vec::new();
@@ -123,7 +124,7 @@ mod tests {
             .collect();
         let mut expected = rows.clone();
         expected.sort_by_key(|row| row.bits);
-        sort_rows(&mut rows, &mut Vec::new());
+        sort_rows(&mut rows, &mut MappedVec::default());
         assert!(rows == expected, "{count} rows");
     }
 

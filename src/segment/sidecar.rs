@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cursor::Direction;
 use crate::error::{Error, Result};
-use crate::filter::{self, Build, FilterSpec, KeyHash, Place as FilterPlace, hash_key};
+use crate::filter::{FilterSpec, hash_key};
 use crate::format::block::Group;
 use crate::format::region::{self, Codec, Place, RegionKind, Stored, file_identity};
 use crate::format::segment::{FilterProperties, PAGE_WORDS, REGION_BYTES_MIN, encode_page};
@@ -20,8 +20,8 @@ use super::Caches;
 use super::ahead::Windows;
 use super::filter::{PageSource, SegmentFilter};
 use super::get::Probe;
+use super::places::Places;
 use super::reader::Segment;
-use super::writer::finds_every_key;
 
 /// The name of a filter file.
 pub(crate) fn file_name(id: u64) -> String {
@@ -45,14 +45,6 @@ pub(crate) struct SidecarOptions {
     pub(crate) salt: u64,
 }
 
-/// Where every key of a segment is.
-#[derive(Default)]
-struct Places {
-    hashes: Vec<KeyHash>,
-    places: Vec<FilterPlace>,
-    max_slot: u16,
-}
-
 impl Segment {
     /// Builds a filter for the keys of this segment and writes it to a file, durable but for its
     /// name. Returns the bytes of the file.
@@ -65,17 +57,10 @@ impl Segment {
         options: &SidecarOptions,
     ) -> Result<u64> {
         let blocks = self.body()?.fences.block_count();
-        let places = self.places(caches, options.hash_seed)?;
-        let built = filter::build(&Build {
-            spec: options.spec,
-            salt: options.salt,
-            hashes: &places.hashes,
-            places: &places.places,
-            block_count: blocks,
-            max_slot: places.max_slot,
-        });
+        let mut places = self.places(caches, options.hash_seed)?;
+        let built = places.filter(options.spec, options.salt, blocks);
         assert!(
-            finds_every_key(&built, &places.hashes, &places.places),
+            places.are_all_found_by(&built),
             "a filter must find every key it was built from"
         );
         let identity = file_identity(options.store_id, options.id);
@@ -127,7 +112,6 @@ impl Segment {
             windows.come_to(body, ordinal, Direction::Forward);
             let block = self.block(body, ordinal, caches, &mut Probe::default())?;
             for group in 0..block.shape.group_count() {
-                let slot = u16::try_from(group).unwrap_or(u16::MAX);
                 let mut each = |key: &[u8]| {
                     if last_key.as_deref() == Some(key) {
                         return;
@@ -135,12 +119,7 @@ impl Segment {
                     let last = last_key.get_or_insert_default();
                     last.clear();
                     last.extend_from_slice(key);
-                    found.hashes.push(hash_key(hash_seed, key));
-                    found.places.push(FilterPlace {
-                        block: ordinal,
-                        slot,
-                    });
-                    found.max_slot = found.max_slot.max(slot);
+                    found.add(hash_key(hash_seed, key), (ordinal, group));
                 };
                 block
                     .shape

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 use zstd::bulk::Compressor;
 
 use crate::error::{Error, Result};
-use crate::filter::{
-    self, Answer, Build, Built, Filter, FilterSpec, KeyHash, Place as FilterPlace,
-};
+use crate::filter::{Built, FilterSpec, KeyHash};
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::index::Builder as IndexBuilder;
 use crate::format::manifest::SegmentMeta;
@@ -26,6 +24,7 @@ use crate::storage::{AppendFile, Storage};
 use crate::turns;
 
 use super::file_name;
+use super::places::Places;
 
 /// Bytes gathered before they are handed to the system.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -73,9 +72,7 @@ pub(crate) struct Writer {
     previous_block_last_key: Option<Vec<u8>>,
     last_key: Option<Vec<u8>>,
     index: IndexBuilder,
-    hashes: Vec<KeyHash>,
-    places: Vec<FilterPlace>,
-    max_slot: u16,
+    places: Places,
     properties: Properties,
     compressor: Option<Compressor<'static>>,
 }
@@ -88,11 +85,14 @@ pub(crate) struct Finished {
 }
 
 impl Writer {
+    /// Memory of `places` is used for those of the keys.
     pub(crate) fn create(
         storage: &Arc<dyn Storage>,
         id: u64,
         options: WriterOptions,
+        mut places: Places,
     ) -> Result<Writer> {
+        places.clear();
         let name = file_name(id);
         let path = storage.path_of(&name);
         let file = storage
@@ -116,9 +116,7 @@ impl Writer {
             previous_block_last_key: None,
             last_key: None,
             index: IndexBuilder::default(),
-            hashes: Vec::new(),
-            places: Vec::new(),
-            max_slot: 0,
+            places,
             properties: Properties {
                 sequence_min: Sequence::MAX,
                 sketches: Sketches {
@@ -177,11 +175,8 @@ impl Writer {
         sketch.get_or_insert_default().insert(hash);
         self.properties.deleted_keys += u64::from(kind == Kind::Tombstone);
         if self.options.filter.is_some() {
-            let block = u32::try_from(self.index.block_count()).unwrap_or(u32::MAX);
-            let slot = u16::try_from(self.block.next_group()).unwrap_or(u16::MAX);
-            self.max_slot = self.max_slot.max(slot);
-            self.hashes.push(hash);
-            self.places.push(FilterPlace { block, slot });
+            self.places
+                .add(hash, (self.block_count(), self.block.next_group()));
         }
         if self.properties.keys == 0 {
             self.properties.first_key = key.to_vec();
@@ -190,6 +185,11 @@ impl Writer {
         let last = self.last_key.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
+    }
+
+    /// Blocks so far that are finished.
+    fn block_count(&self) -> u32 {
+        u32::try_from(self.index.block_count()).unwrap_or(u32::MAX)
     }
 
     fn finish_block(&mut self) -> Result<()> {
@@ -269,8 +269,8 @@ impl Writer {
     }
 
     /// Writes filter, index, properties and footer, and syncs the file. At least one entry was
-    /// added.
-    pub(crate) fn finish(mut self, level: u32, run: u64) -> Result<Finished> {
+    /// added. Returns the places for the next segment.
+    pub(crate) fn finish(mut self, level: u32, run: u64) -> Result<(Finished, Places)> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
@@ -306,10 +306,11 @@ impl Writer {
             first_key: self.properties.first_key,
             last_key: self.properties.last_key,
         };
-        Ok(Finished {
+        let finished = Finished {
             meta,
             filter_build_time,
-        })
+        };
+        Ok((finished, self.places))
     }
 
     fn write_region(&mut self, kind: RegionKind, payload: &[u8]) -> Result<(u64, u32)> {
@@ -363,53 +364,13 @@ impl Writer {
     fn build_filter(&mut self) -> Option<(Built, Duration)> {
         let spec = self.options.filter?;
         let started = Instant::now();
-        let built = filter::build(&Build {
-            spec,
-            salt: self.options.filter_salt,
-            hashes: &self.hashes,
-            places: &self.places,
-            block_count: u32::try_from(self.index.block_count()).unwrap_or(u32::MAX),
-            max_slot: self.max_slot,
-        });
+        let salt = self.options.filter_salt;
+        let built = self.places.filter(spec, salt, self.block_count());
         let took = started.elapsed();
-        let finds = finds_every_key(&built, &self.hashes, &self.places);
+        let finds = self.places.are_all_found_by(&built);
         debug_assert!(finds, "a filter must find every key it was built from");
         finds.then_some((built, took))
     }
-}
-
-/// Keys that are asked for between two offers of the processor.
-const KEYS_PER_TURN: usize = 4096;
-
-/// Keys whose part of the filter is on its way from memory while another is looked up.
-const ASKED_AHEAD: usize = 8;
-
-/// Whether a filter finds every key at its place.
-pub(super) fn finds_every_key(built: &Built, hashes: &[KeyHash], places: &[FilterPlace]) -> bool {
-    let Ok(filter) = Filter::parse(built.kind, &built.header, built.body.len() as u64) else {
-        return false;
-    };
-    let later = hashes.iter().skip(ASKED_AHEAD).map(Some);
-    let mut later = later.chain(std::iter::repeat(None));
-    let mut asked = hashes.iter().zip(places).enumerate();
-    asked.all(|(key, (hash, place))| {
-        turns::after(key, KEYS_PER_TURN);
-        if let Some(later) = later.next().flatten() {
-            filter.prefetch(*later, &built.body);
-        }
-        match filter.ask(*hash, &built.body) {
-            Answer::No => false,
-            Answer::Maybe => true,
-            Answer::At(location) => {
-                let known = 1_u64
-                    .checked_shl(location.block_bits.into())
-                    .map_or(u64::MAX, |m| m - 1);
-                built.equal_hashes
-                    || (u64::from(place.block) & known == u64::from(location.block)
-                        && location.slot.is_none_or(|slot| slot == place.slot))
-            }
-        }
-    })
 }
 
 /// The least payload that a block must have room for; see the bounds of `block_bytes`.

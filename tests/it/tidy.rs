@@ -155,7 +155,7 @@ fn a_module_names_only_modules_above_it() {
         assert!(
             names
                 .iter()
-                .all(|name| ["filter", "prefetch", "turns"].contains(&name.as_str())),
+                .all(|name| ["filter", "mapped", "prefetch", "turns"].contains(&name.as_str())),
             "{}: {names:?}",
             path.display()
         );

@@ -170,7 +170,8 @@ impl Function {
         let mut equal = 0;
         for attempt in 0..ATTEMPTS_MAX {
             let seed = input.seed.wrapping_add(u64::from(attempt));
-            let mut rows = input.layout.rows(seed, input.entries.clone());
+            let rows = input.layout.rows(seed, input.entries.clone());
+            let mut rows: Vec<Row> = rows.collect();
             if rows.len() > KEYS_MAX {
                 return Refused::invalid(format!(
                     "{} keys are more than one filter may have ({KEYS_MAX}): build several",

@@ -93,15 +93,15 @@ impl Layout {
         self,
         seed: u64,
         entries: impl Iterator<Item = (&'a [u8], u64)>,
-    ) -> Vec<Row> {
-        let row = |(key, value): (&[u8], u64)| {
+    ) -> impl Iterator<Item = Row> {
+        let row = move |(key, value): (&[u8], u64)| {
             let mixed = hash_key(seed, key).0;
             Row {
                 bits: mixed,
                 value: self.cell(value, mixed),
             }
         };
-        entries.map(row).collect()
+        entries.map(row)
     }
 }
 
