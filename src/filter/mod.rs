@@ -13,8 +13,9 @@
 //!    this code panic, allocate more than a small multiple of the header, or reach outside the body.
 //! 3. Equal input gives equal bytes.
 //!
-//! The module knows neither files nor checksums nor keys, and names no other module of the crate; only
-//! [`family`], filters that stand by themselves, takes keys and checks its bytes. How hashes are split
+//! The module knows neither files nor checksums nor keys, and of the crate's other modules only those that
+//! say how memory and processors are used; only [`family`], filters that stand by themselves, takes keys
+//! and checks its bytes. How hashes are split
 //! and where each byte lies is written in `docs/format.md`.
 
 mod band;
