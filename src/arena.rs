@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
 
 /// From so many bytes on, memory comes from the system and goes back to it: what an allocator gets back,
 /// it keeps, as something that lives longer lies behind it.
-const MAPPED_BYTES_MIN: usize = 256 << 10;
+pub(crate) const MAPPED_BYTES_MIN: usize = 256 << 10;
 
 /// Maps of chunks that are no more, for those to come: to get as many pages from the system and to give
 /// them back costs a tenth of a put.

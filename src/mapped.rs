@@ -15,8 +15,7 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// From so many bytes on, memory comes from the system.
-const MAPPED_BYTES_MIN: usize = 256 << 10;
+use crate::arena::MAPPED_BYTES_MIN;
 
 /// A vector in memory of the allocator, while it is short, or of the system.
 pub(crate) enum MappedVec<T> {
@@ -75,7 +74,7 @@ impl<T: Copy> Mapped<T> {
 
 impl<T: Copy> MappedVec<T> {
     /// With room for so many values.
-    pub(crate) fn with_capacity(capacity: usize) -> MappedVec<T> {
+    fn with_capacity(capacity: usize) -> MappedVec<T> {
         let bytes = capacity.saturating_mul(size_of::<T>());
         let mapped = (bytes >= MAPPED_BYTES_MIN).then(|| Mapped::with_capacity(capacity));
         match mapped.flatten() {
@@ -162,14 +161,6 @@ impl<T: Copy> DerefMut for MappedVec<T> {
     }
 }
 
-impl<T: Copy> FromIterator<T> for MappedVec<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        let mut all = MappedVec::default();
-        all.assign(values.into_iter());
-        all
-    }
-}
-
 impl<T: Copy + fmt::Debug> fmt::Debug for MappedVec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.iter().fmt(f)
@@ -182,6 +173,12 @@ mod tests {
 
     fn is_mapped(all: &MappedVec<u64>) -> bool {
         matches!(all, MappedVec::Mapped(_))
+    }
+
+    fn of(values: impl Iterator<Item = u64>) -> MappedVec<u64> {
+        let mut all = MappedVec::default();
+        all.assign(values);
+        all
     }
 
     #[test]
@@ -203,17 +200,17 @@ mod tests {
         all.truncate(1000);
         assert_eq!(*all, twin);
         assert_eq!(format!("{:?}", &all[..2]), "[0, 1]");
-        assert!(!is_mapped(&twin.iter().copied().collect()));
-        assert!(is_mapped(&(0..most).collect()));
+        assert!(!is_mapped(&of(twin.iter().copied())));
+        assert!(is_mapped(&of(0..most)));
         // Of an iterator that does not know how many there will be.
         let some = |n: &u64| !n.is_multiple_of(3);
-        let some = (0..most).filter(some).collect::<MappedVec<u64>>();
+        let some = of((0..most).filter(some));
         assert!(some.iter().copied().eq((0..most).filter(|n| n % 3 > 0)));
     }
 
     #[test]
     fn it_can_be_filled_anew() {
-        let mut all = (0..1000).collect::<MappedVec<u64>>();
+        let mut all = of(0..1000);
         for len in [10, 1000, MAPPED_BYTES_MIN, 3, MAPPED_BYTES_MIN / 2, 0] {
             all.assign(std::iter::repeat_n(7, len));
             assert!(all.len() == len && all.iter().all(|&value| value == 7));

@@ -425,22 +425,19 @@ impl Tree {
         if is_used {
             leaf.recycle();
         }
-        let is_of_all = fences.are_open();
+        let of_bytes = |bytes| Prefix {
+            bytes,
+            is_of_all: fences.are_open(),
+        };
         if are_told_apart(slots) {
             // To look at every key once more would be most of the work of a split.
-            leaf.set_prefix(Prefix {
-                bytes: prefix,
-                is_of_all,
-            });
+            leaf.set_prefix(of_bytes(prefix));
             for slot in slots {
                 leaf.add(slot.head, slot.entry);
             }
         } else {
             let prefix = self.shared_prefix(inserter, fences);
-            leaf.set_prefix(Prefix {
-                bytes: prefix,
-                is_of_all,
-            });
+            leaf.set_prefix(of_bytes(prefix));
             for slot in slots {
                 leaf.add(self.head_of(slot.entry, prefix), slot.entry);
             }
