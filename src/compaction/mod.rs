@@ -5,6 +5,7 @@
 //! reads the inputs once, writes new segments with filters made for where they go, and changes
 //! nothing that is live; the caller installs the result.
 
+mod held;
 mod merge;
 mod output;
 mod plan;

@@ -8,13 +8,14 @@
 
 use std::sync::Arc;
 
-use crate::cursor::{Item, LastKey};
+use crate::cursor::LastKey;
 use crate::error::{Error, Result};
-use crate::filter::FilterSpec;
+use crate::filter::{self, FilterSpec};
 use crate::format::block::Entry;
-use crate::segment::{self, Finished, Places, Writer, WriterOptions};
-use crate::slice::Slice;
+use crate::segment::{self, Finished, Writer, WriterOptions};
 use crate::storage::Storage;
+
+use super::held::Held;
 
 /// Gives out numbers for new files, and takes back those of files that were removed again.
 pub(crate) trait FileNumbers {
@@ -66,7 +67,7 @@ pub(crate) struct OutputOptions {
 /// What a segment must have to be begun, beside others: this part of the size of a full one ...
 const TAIL_PART: u64 = 8;
 /// ... but no more, in bytes of keys and values, as that is held in memory.
-const TAIL_BYTES_MAX: u64 = 4 << 20;
+const TAIL_BYTES_MAX: u64 = 1 << 20;
 
 /// Segments under way. Nothing of it is live before the caller installs it.
 pub(crate) struct Output<'a> {
@@ -75,16 +76,15 @@ pub(crate) struct Output<'a> {
     options: OutputOptions,
     writer: Option<Writer>,
     /// For the next writer.
-    places: Places,
+    filter: filter::Builder,
     ids: Vec<u64>,
     finished: Vec<Finished>,
     last_key: LastKey,
     /// Segments of the level below that end before the last key.
     passed: usize,
     written_bytes: u64,
-    /// The next entries while the segment is full, and bytes of their keys and values.
-    held: Vec<Item>,
-    held_bytes: u64,
+    /// The next entries while the segment is full.
+    held: Held,
 }
 
 impl<'a> Output<'a> {
@@ -98,14 +98,13 @@ impl<'a> Output<'a> {
             numbers,
             options,
             writer: None,
-            places: Places::default(),
+            filter: filter::Builder::default(),
             ids: Vec::new(),
             finished: Vec::new(),
             last_key: LastKey::default(),
             passed: 0,
             written_bytes: 0,
-            held: Vec::new(),
-            held_bytes: 0,
+            held: Held::default(),
         }
     }
 
@@ -123,8 +122,8 @@ impl<'a> Output<'a> {
         if self.held.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
             return self.write(entry);
         }
-        self.hold(entry);
-        if self.held_bytes < TAIL_BYTES_MAX.min(self.options.segment_bytes / TAIL_PART) {
+        self.held.push(entry);
+        if self.held.bytes() < TAIL_BYTES_MAX.min(self.options.segment_bytes / TAIL_PART) {
             return Ok(());
         }
         self.finish_segment()?;
@@ -139,21 +138,9 @@ impl<'a> Output<'a> {
         self.passed > before
     }
 
-    /// As a copy: the block that the entry lies in may be many times as large.
-    fn hold(&mut self, entry: &Entry<'_>) {
-        self.held_bytes += (entry.key.len() + entry.value.len()) as u64;
-        self.held.push(Item {
-            key: Slice::from(entry.key),
-            sequence: entry.sequence,
-            kind: entry.kind,
-            value: Slice::from(entry.value),
-        });
-    }
-
     fn write_held(&mut self) -> Result<()> {
-        self.held_bytes = 0;
         let held = std::mem::take(&mut self.held);
-        held.iter().try_for_each(|item| self.write(&item.entry()))
+        held.iter().try_for_each(|entry| self.write(&entry))
     }
 
     fn write(&mut self, entry: &Entry<'_>) -> Result<()> {
@@ -176,14 +163,14 @@ impl<'a> Output<'a> {
         // Every filter is salted with the store's secret, so that what is known of one filter
         // says nothing of another.
         options.filter_salt = segment::filter_salt(options.hash_seed, id);
-        Writer::create(self.storage, id, options, std::mem::take(&mut self.places))
+        Writer::create(self.storage, id, options, std::mem::take(&mut self.filter))
     }
 
     fn finish_segment(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let run = self.options.run.unwrap_or_default();
-            let (mut finished, places) = writer.finish(self.options.level, run)?;
-            self.places = places;
+            let (mut finished, filter) = writer.finish(self.options.level, run)?;
+            self.filter = filter;
             finished.meta.written_ms = self.options.written_ms;
             self.written_bytes += finished.meta.file_len;
             self.finished.push(finished);

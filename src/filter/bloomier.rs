@@ -17,15 +17,17 @@
 //! search in the block, and spent on the fingerprint the same bits save reads. For the same reason a
 //! fractional bit is a block bit or a fingerprint bit, never a slot bit.
 
+use crate::turns;
+
 use super::band::Row;
 use super::form::Form;
-use super::hash::{fingerprint, mix};
+use super::hash::{fingerprint, mix, unmix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
 use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
-use super::solve::{Scratch, Solved, Width, solve};
+use super::solve::{Equations, Width, solve};
 use super::spec::clamp_bits;
-use super::{BloomierBits, Build, Built, Damaged, FilterKind, KeyHash, Place};
+use super::{BloomierBits, Build, Built, Damaged, Filter, FilterKind, KeyHash, Place};
 
 /// First byte of the header. Written to disk; must not be changed. In version 1, never released, the
 /// position was stored as it is.
@@ -34,12 +36,14 @@ const VERSION: u8 = 2;
 const FLAG_SLOT: u8 = 1;
 /// Bytes of the header before the ribbon's part.
 const OWN_BYTES: usize = 24;
+/// Keys that are asked for between two offers of the processor.
+const KEYS_PER_TURN: usize = 4096;
 /// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
 /// two blocks should have a filter too, at about the rate (0.8 %) of a Bloom filter of 10 bits per key.
 pub(crate) const REJECTING_BITS_MIN: u32 = 7;
 
 /// How the bits of a value are divided, but for the fingerprint, which takes the rest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Layout {
     block_count: u32,
     max_slot: u16,
@@ -86,6 +90,15 @@ impl Layout {
             0
         };
         (u64::from(place.block) | slot << self.block_bits) ^ fingerprint(mixed)
+    }
+
+    /// The place that a value tells, as far as it has bits for that.
+    fn place(&self, value: u64, mixed: u64) -> Place {
+        let position = value ^ fingerprint(mixed);
+        Place {
+            block: (position & self.block_max) as u32,
+            slot: (position >> self.block_bits & low_mask(self.slot_bits)) as u16,
+        }
     }
 
     /// What a value of so many bits, 1 to 64, says about the key whose fingerprint was taken from it.
@@ -162,62 +175,112 @@ fn whole(bits: u32) -> Width {
 }
 
 /// Builds filter bytes; see [`super::build`].
-pub(super) fn build(input: &Build<'_>, bits: BloomierBits, scratch: &mut Scratch) -> Built {
+pub(super) fn build(input: &Build<'_>, bits: BloomierBits) -> Built {
     assert_eq!(
         input.hashes.len(),
         input.places.len(),
         "each key has a hash and a place"
     );
-    // A place beyond the counts given would be rejected when it is read, so the counts follow.
-    let last = input.places.iter().fold(
-        Place {
-            block: 0,
-            slot: input.max_slot,
-        },
-        |last, place| Place {
-            block: last.block.max(place.block),
-            slot: last.slot.max(place.slot),
-        },
-    );
-    let needed = if input.places.is_empty() {
-        0
-    } else {
-        last.block.saturating_add(1)
-    };
-    let (layout, width) = plan(bits, input.block_count.max(needed), last.slot);
+    let mut keys = Keys::default();
+    keys.begin(input.salt);
+    keys.last.slot = input.max_slot;
+    for (&hash, &place) in input.hashes.iter().zip(input.places) {
+        keys.add(hash, place);
+    }
+    keys.build(bits, input.block_count)
+}
 
-    let mask = low_mask(u32::from(width.planes.wide));
-    let keys = input
-        .hashes
-        .iter()
-        .zip(input.places)
-        .map(|(&hash, &place)| {
-            let mixed = mix(hash, input.salt);
-            Row {
-                bits: mixed,
-                value: layout.value(place, mixed) & mask,
-            }
+/// Keys with their places.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    salt: u64,
+    count: u64,
+    /// The last block, and the greatest slot of any.
+    last: Place,
+    /// Of the filter that was built: what values mean, and whether each tells the place of its key.
+    layout: Layout,
+    all_tell_places: bool,
+    /// Of each key the mixed hash, and its place; once a filter was built, its value.
+    equations: Equations,
+}
+
+impl Keys {
+    /// Forgets all keys.
+    pub(super) fn begin(&mut self, salt: u64) {
+        (self.salt, self.count) = (salt, 0);
+        self.last = Place::default();
+        self.equations.rows.truncate(0);
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, hash: KeyHash, place: Place) {
+        self.count += 1;
+        self.last.block = self.last.block.max(place.block);
+        self.last.slot = self.last.slot.max(place.slot);
+        self.equations.rows.push(Row {
+            bits: mix(hash, self.salt),
+            value: u64::from(place.block) << u16::BITS | u64::from(place.slot),
         });
-    let Solved {
-        ribbon,
-        body,
-        equal_hashes,
-    } = solve(keys, width, scratch);
-    let key_count = input.hashes.len() as u64;
-    let filter = Bloomier {
-        layout,
-        salt: input.salt,
-        key_count,
-        ribbon,
-    };
-    let header = filter.encode();
-    let designed_rate = filter.designed_rate();
-    Built {
-        kind: FilterKind::Bloomier,
-        header,
-        body,
-        equal_hashes,
-        designed_rate,
+    }
+
+    /// Builds filter bytes; see [`super::build`].
+    pub(super) fn build(&mut self, bits: BloomierBits, block_count: u32) -> Built {
+        // A place beyond the counts would be rejected when it is read, so these follow.
+        let needed = match self.count {
+            0 => 0,
+            _ => self.last.block.saturating_add(1),
+        };
+        let (layout, width) = plan(bits, block_count.max(needed), self.last.slot);
+        let bits = u32::from(width.planes.wide);
+        (self.layout, self.all_tell_places) = (layout, true);
+        for row in &mut *self.equations.rows {
+            let place = Place {
+                block: (row.value >> u16::BITS) as u32,
+                slot: row.value as u16,
+            };
+            row.value = layout.value(place, row.bits) & low_mask(bits);
+            let told = (row.value ^ fingerprint(row.bits)) & low_mask(bits);
+            self.all_tell_places &= is_at(layout.answer(told, bits), place);
+        }
+        let solved = solve(&mut self.equations, width);
+        let filter = Bloomier {
+            layout,
+            salt: self.salt,
+            key_count: self.count,
+            ribbon: solved.ribbon,
+        };
+        Built {
+            kind: FilterKind::Bloomier,
+            header: filter.encode(),
+            body: solved.body,
+            equal_hashes: solved.equal_hashes,
+            designed_rate: filter.designed_rate(),
+        }
+    }
+
+    /// Whether the filter that was built finds every key at its place. In the order of their hashes, which
+    /// is that of the body. Of keys with equal hashes only the first is asked for.
+    pub(super) fn are_all_found_by(&self, filter: &Filter, body: &[u64]) -> bool {
+        let mut rows = self.equations.rows.iter().enumerate();
+        self.all_tell_places
+            && rows.all(|(key, row)| {
+                turns::after(key, KEYS_PER_TURN);
+                let answer = filter.ask(unmix(row.bits, self.salt), body);
+                is_at(answer, self.layout.place(row.value, row.bits))
+            })
+    }
+}
+
+/// Whether an answer names this place, as far as it names any.
+fn is_at(answer: Answer, place: Place) -> bool {
+    match answer {
+        Answer::No => false,
+        Answer::Maybe => true,
+        Answer::At(location) => {
+            let known = low_mask(location.block_bits.into());
+            u64::from(place.block) & known == u64::from(location.block)
+                && location.slot.is_none_or(|slot| slot == place.slot)
+        }
     }
 }
 

@@ -49,12 +49,14 @@ pub(super) fn remix(mixed: u64) -> u64 {
     scramble(mixed.wrapping_add(LAYER_STEP))
 }
 
+const MULTIPLIERS: (u64, u64) = (0x3c79_ac49_2ba7_b653, 0x1c69_b3f7_4ac4_ae35);
+
 #[inline]
 fn scramble(mut x: u64) -> u64 {
     x ^= x >> 27;
-    x = x.wrapping_mul(0x3c79_ac49_2ba7_b653);
+    x = x.wrapping_mul(MULTIPLIERS.0);
     x ^= x >> 33;
-    x = x.wrapping_mul(0x1c69_b3f7_4ac4_ae35);
+    x = x.wrapping_mul(MULTIPLIERS.1);
     x ^ (x >> 27)
 }
 
@@ -90,20 +92,24 @@ pub(super) fn fingerprint(mixed: u64) -> u64 {
     product ^ (product >> 32)
 }
 
-/// The hash that mixes to a given number: how an adversary who knew the salt would choose.
-#[cfg(test)]
-pub(super) fn unmix(mixed: u64, salt: u64) -> u64 {
+/// The hash that mixes to a given number.
+pub(super) fn unmix(mixed: u64, salt: u64) -> KeyHash {
     /// Inverse of an odd number modulo 2^64, by Newton's iteration.
-    fn inverse(odd: u64) -> u64 {
-        (0..6).fold(odd, |x, _| {
-            x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x)))
-        })
+    const fn inverse(odd: u64) -> u64 {
+        let mut inverse = odd;
+        // Each step doubles the bits that are right; the first three always are.
+        let mut bits = 3;
+        while bits < u64::BITS {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+            bits *= 2;
+        }
+        inverse
     }
     let mut x = mixed ^ (mixed >> 27) ^ (mixed >> 54);
-    x = x.wrapping_mul(inverse(0x1c69_b3f7_4ac4_ae35));
+    x = x.wrapping_mul(const { inverse(MULTIPLIERS.1) });
     x ^= x >> 33;
-    x = x.wrapping_mul(inverse(0x3c79_ac49_2ba7_b653));
-    x ^ (x >> 27) ^ (x >> 54) ^ salt
+    x = x.wrapping_mul(const { inverse(MULTIPLIERS.0) });
+    KeyHash(x ^ (x >> 27) ^ (x >> 54) ^ salt)
 }
 
 #[cfg(test)]
@@ -114,8 +120,8 @@ mod tests {
     fn mixing_can_be_undone() {
         for i in 0..10_000u64 {
             let hash = i.wrapping_mul(0x0123_4567_89ab_cdef) ^ (i << 50);
-            assert_eq!(unmix(mix(KeyHash(hash), 77), 77), hash);
-            assert_eq!(unmix(remix(hash), 0).wrapping_sub(LAYER_STEP), hash);
+            assert_eq!(unmix(mix(KeyHash(hash), 77), 77), KeyHash(hash));
+            assert_eq!(unmix(remix(hash), 0).0.wrapping_sub(LAYER_STEP), hash);
         }
     }
 

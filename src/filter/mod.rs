@@ -22,6 +22,7 @@ mod band;
 mod blocked;
 mod bloomier;
 mod budget;
+mod builder;
 pub mod family;
 mod fill;
 mod form;
@@ -40,11 +41,12 @@ mod tests;
 pub(crate) use bloomier::REJECTING_BITS_MIN;
 pub(crate) use budget::payload_bits;
 pub use budget::{allocate, allocate_weighted};
+pub(crate) use builder::Builder;
+pub use builder::build;
 pub use hash::{KeyHash, hash_key};
 pub(crate) use hash::{mix, start_of};
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;
-pub(crate) use solve::Scratch;
 pub use spec::{BloomierBits, FilterKind, FilterSpec, Scattered};
 
 use std::fmt;
@@ -52,12 +54,19 @@ use std::fmt;
 use form::Form;
 
 /// Where a key is in its segment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Place {
     /// Ordinal of the data block within the segment.
     pub block: u32,
     /// Ordinal of the restart group within the block; `u16::MAX` stands for that or any later one.
     pub slot: u16,
+}
+
+impl Place {
+    pub(crate) fn of_group(block: u32, group: u32) -> Place {
+        let slot = u16::try_from(group).unwrap_or(u16::MAX);
+        Place { block, slot }
+    }
 }
 
 /// What a filter is built from.
@@ -93,32 +102,6 @@ pub struct Built {
     /// Probability that an absent key within the segment's key range passes: for Bloomier, passes
     /// also the comparison of the block ordinal with the fences.
     pub designed_rate: f64,
-}
-
-/// Builds the filter of a segment.
-///
-/// It succeeds for any hashes: none, equal ones, or such as an adversary would choose (the filter is
-/// then larger). Bits per key out of bounds are moved to the nearest bound. Takes about 34 bytes per key of
-/// temporary memory for Bloomier and none for Bloom.
-///
-/// # Panics
-///
-/// For Bloomier, if `hashes` and `places` differ in length.
-#[must_use]
-pub fn build(input: &Build<'_>) -> Built {
-    build_with(input, &mut Scratch::default())
-}
-
-/// [`build`] in memory that was used before.
-pub(crate) fn build_with(input: &Build<'_>, scratch: &mut Scratch) -> Built {
-    match input.spec {
-        FilterSpec::Bloom { bits_per_key } => blocked::build(input, bits_per_key),
-        FilterSpec::Bloomier(bits) => bloomier::build(input, bits, scratch),
-        FilterSpec::Scattered {
-            shape,
-            bits_per_key,
-        } => family::build(input, shape, bits_per_key),
-    }
 }
 
 /// The resident part of a filter.

@@ -38,33 +38,44 @@ pub(super) struct Solved {
     pub(super) equal_hashes: bool,
 }
 
-/// Memory for [`solve`], which can be used again.
+/// What is solved, and memory for that, which can be used again.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    keys: MappedVec<Row>,
+pub(super) struct Equations {
+    /// Mixed hash and value of each key. Sorted by [`solve`], and of equal hashes the first is left.
+    pub(super) rows: MappedVec<Row>,
+    bumped: MappedVec<Row>,
     spare: MappedVec<Row>,
 }
 
-/// Solves for rows of mixed hash and value, values having no bit above the wide planes.
-pub(super) fn solve(
-    rows: impl Iterator<Item = Row>,
-    width: Width,
-    scratch: &mut Scratch,
-) -> Solved {
-    let Scratch { keys, spare } = scratch;
-    keys.assign(rows);
-    sort_rows(keys, spare);
-    let equal_hashes = remove_equal(keys);
+impl Equations {
+    pub(super) fn of(rows: impl Iterator<Item = Row>) -> Equations {
+        let mut equations = Equations::default();
+        equations.rows.assign(rows);
+        equations
+    }
+}
 
-    let mut solver = Solver::new(width, keys.len());
+/// Solves for the rows, of which no value has a bit above the wide planes.
+pub(super) fn solve(equations: &mut Equations, width: Width) -> Solved {
+    let Equations {
+        rows,
+        bumped,
+        spare,
+    } = equations;
+    sort_rows(rows, spare);
+    let equal_hashes = remove_equal(rows);
+
+    let mut solver = Solver::new(width, rows.len());
+    let mut keys = rows;
     while keys.len() > TAIL_KEYS_MAX && solver.ribbon.layers.len() < LAYERS_MAX {
-        let bumped = solver.bumping_layer(keys, spare);
+        let later = solver.bumping_layer(keys, spare);
         let remixed = |row: &Row| Row {
             bits: remix(row.bits),
             value: row.value,
         };
-        keys.assign(bumped.iter().map(remixed));
-        sort_rows(keys, spare);
+        bumped.assign(later.iter().map(remixed));
+        sort_rows(bumped, spare);
+        keys = &mut *bumped;
     }
     solver.tail(keys, spare);
     Solved {

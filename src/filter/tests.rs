@@ -251,7 +251,7 @@ fn places_beyond_the_counts_are_found() {
 /// layers: larger, not wrong.
 #[test]
 fn crowded_hashes_are_stored_all_the_same() {
-    let crowd = |i: u64| KeyHash(super::hash::unmix(i, 9));
+    let crowd = |i: u64| super::hash::unmix(i, 9);
     let keys = Keys::with_hashes((0..20_000).map(crowd).collect());
     keys.build(SLOT, 9).check_all(&keys, true);
     keys.build(bloom(10.0), 9).check_all(&keys, false);
@@ -272,7 +272,7 @@ fn a_crowd_anywhere_does_no_harm() {
                     uniform(i)
                 }
             });
-            let hashes = mixed.map(|mixed| KeyHash(super::hash::unmix(mixed, 9)));
+            let hashes = mixed.map(|mixed| super::hash::unmix(mixed, 9));
             let keys = Keys::with_hashes(hashes.collect());
             keys.build(SLOT, 9).check_all(&keys, true);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cursor::Direction;
 use crate::error::{Error, Result};
-use crate::filter::{FilterSpec, hash_key};
+use crate::filter::{self, FilterSpec, hash_key};
 use crate::format::block::Group;
 use crate::format::region::{self, Codec, Place, RegionKind, Stored, file_identity};
 use crate::format::segment::{FilterProperties, PAGE_WORDS, REGION_BYTES_MIN, encode_page};
@@ -20,7 +20,6 @@ use super::Caches;
 use super::ahead::Windows;
 use super::filter::{PageSource, SegmentFilter};
 use super::get::Probe;
-use super::places::Places;
 use super::reader::Segment;
 
 /// The name of a filter file.
@@ -57,12 +56,12 @@ impl Segment {
         options: &SidecarOptions,
     ) -> Result<u64> {
         let blocks = self.body()?.fences.block_count();
-        let mut places = self.places(caches, options.hash_seed)?;
-        let built = places.filter(options.spec, options.salt, blocks);
-        assert!(
-            places.are_all_found_by(&built),
-            "a filter must find every key it was built from"
-        );
+        let mut builder = filter::Builder::default();
+        builder.begin(Some(options.spec), options.salt);
+        self.add_keys(&mut builder, caches, options.hash_seed)?;
+        let built = builder.build(blocks);
+        let built = built.filter(|built| builder.are_all_found_by(built));
+        let built = built.expect("a filter finds every key that it was built from");
         let identity = file_identity(options.store_id, options.id);
         let mut out = Vec::new();
         for words in built.body.chunks(PAGE_WORDS) {
@@ -103,9 +102,13 @@ impl Segment {
     }
 
     /// Reads the place of the newest entry of every key.
-    fn places(&self, caches: &Caches, hash_seed: u64) -> Result<Places> {
+    fn add_keys(
+        &self,
+        builder: &mut filter::Builder,
+        caches: &Caches,
+        hash_seed: u64,
+    ) -> Result<()> {
         let body = self.body()?;
-        let mut found = Places::default();
         let mut last_key: Option<Vec<u8>> = None;
         let (mut decoded, mut windows) = (Group::default(), Windows::default());
         for ordinal in 0..body.fences.block_count() {
@@ -119,7 +122,10 @@ impl Segment {
                     let last = last_key.get_or_insert_default();
                     last.clear();
                     last.extend_from_slice(key);
-                    found.add(hash_key(hash_seed, key), (ordinal, group));
+                    builder.add(
+                        hash_key(hash_seed, key),
+                        filter::Place::of_group(ordinal, group),
+                    );
                 };
                 block
                     .shape
@@ -130,7 +136,7 @@ impl Segment {
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use crate::options::{Compression, FilterResidency};
 use crate::slice::Slice;
 use crate::storage::{Memory, Storage};
 
-use super::{Caches, Places, Probe, Reading, Segment, SegmentWalk, Writer, WriterOptions};
+use super::{Caches, Probe, Reading, Segment, SegmentWalk, Writer, WriterOptions};
 
 type HashKey = fn(u64, &[u8]) -> KeyHash;
 
@@ -132,7 +132,7 @@ fn write_to(
         sequence_base: Sequence(1),
         filter_salt: 99,
     };
-    let mut writer = Writer::create(storage, 3, options, Places::default()).unwrap();
+    let mut writer = Writer::create(storage, 3, options, Default::default()).unwrap();
     for (key, versions) in content {
         for &sequence in versions {
             let (kind, value) = version(key, sequence, setup.value_bytes);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use zstd::bulk::Compressor;
 
 use crate::error::{Error, Result};
-use crate::filter::{Built, FilterSpec, KeyHash};
+use crate::filter::{self, Built, FilterSpec, KeyHash};
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::index::Builder as IndexBuilder;
 use crate::format::manifest::SegmentMeta;
@@ -24,7 +24,6 @@ use crate::storage::{AppendFile, Storage};
 use crate::turns;
 
 use super::file_name;
-use super::places::Places;
 
 /// Bytes gathered before they are handed to the system.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -72,7 +71,7 @@ pub(crate) struct Writer {
     previous_block_last_key: Option<Vec<u8>>,
     last_key: Option<Vec<u8>>,
     index: IndexBuilder,
-    places: Places,
+    filter: filter::Builder,
     properties: Properties,
     compressor: Option<Compressor<'static>>,
 }
@@ -85,14 +84,14 @@ pub(crate) struct Finished {
 }
 
 impl Writer {
-    /// Memory of `places` is used for those of the keys.
+    /// The filter is built in the memory of `filter`.
     pub(crate) fn create(
         storage: &Arc<dyn Storage>,
         id: u64,
         options: WriterOptions,
-        mut places: Places,
+        mut filter: filter::Builder,
     ) -> Result<Writer> {
-        places.clear();
+        filter.begin(options.filter, options.filter_salt);
         let name = file_name(id);
         let path = storage.path_of(&name);
         let file = storage
@@ -116,7 +115,7 @@ impl Writer {
             previous_block_last_key: None,
             last_key: None,
             index: IndexBuilder::default(),
-            places,
+            filter,
             properties: Properties {
                 sequence_min: Sequence::MAX,
                 sketches: Sketches {
@@ -174,10 +173,8 @@ impl Writer {
         };
         sketch.get_or_insert_default().insert(hash);
         self.properties.deleted_keys += u64::from(kind == Kind::Tombstone);
-        if self.options.filter.is_some() {
-            self.places
-                .add(hash, (self.block_count(), self.block.next_group()));
-        }
+        let place = filter::Place::of_group(self.block_count(), self.block.next_group());
+        self.filter.add(hash, place);
         if self.properties.keys == 0 {
             self.properties.first_key = key.to_vec();
         }
@@ -269,8 +266,8 @@ impl Writer {
     }
 
     /// Writes filter, index, properties and footer, and syncs the file. At least one entry was
-    /// added. Returns the places for the next segment.
-    pub(crate) fn finish(mut self, level: u32, run: u64) -> Result<(Finished, Places)> {
+    /// added. Returns the memory for the next segment's filter.
+    pub(crate) fn finish(mut self, level: u32, run: u64) -> Result<(Finished, filter::Builder)> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
@@ -310,7 +307,7 @@ impl Writer {
             meta,
             filter_build_time,
         };
-        Ok((finished, self.places))
+        Ok((finished, self.filter))
     }
 
     fn write_region(&mut self, kind: RegionKind, payload: &[u8]) -> Result<(u64, u32)> {
@@ -362,12 +359,10 @@ impl Writer {
     /// Builds the filter and looks every key up in it: a filter that would hide a key is a bug,
     /// and a segment without a filter is slower, not wrong.
     fn build_filter(&mut self) -> Option<(Built, Duration)> {
-        let spec = self.options.filter?;
         let started = Instant::now();
-        let salt = self.options.filter_salt;
-        let built = self.places.filter(spec, salt, self.block_count());
+        let built = self.filter.build(self.block_count())?;
         let took = started.elapsed();
-        let finds = self.places.are_all_found_by(&built);
+        let finds = self.filter.are_all_found_by(&built);
         debug_assert!(finds, "a filter must find every key it was built from");
         finds.then_some((built, took))
     }

@@ -16,7 +16,7 @@ use super::{Lookup, Membership, Refused};
 use crate::filter::form::Form;
 use crate::filter::header;
 use crate::filter::ribbon::{Planes, Ribbon, Spot};
-use crate::filter::solve::{Scratch, Solved, Width, solve};
+use crate::filter::solve::{Equations, Solved, Width, solve};
 use crate::filter::{Damaged, hash_key};
 
 const KIND: Kind = *b"RIBB";
@@ -58,7 +58,7 @@ impl Map {
         for attempt in 0..u64::from(EQUAL_MAX) {
             let seed = seed.wrapping_add(attempt);
             let pairs = entries.iter().map(|(key, value)| (key.as_ref(), *value));
-            let solved = solve(layout.rows(seed, pairs), width, &mut Scratch::default());
+            let solved = solve(&mut Equations::of(layout.rows(seed, pairs)), width);
             if !solved.equal_hashes {
                 return Ok(Self::new(seed, value_bits, entries.len(), solved));
             }
@@ -76,7 +76,7 @@ impl Map {
         let layout = Layout::new(0, u32::from(width.planes.wide))?;
         let pairs = keys.iter().map(|key| (key.as_ref(), 0));
         // Keys given twice are in the set once.
-        let solved = solve(layout.rows(seed, pairs), width, &mut Scratch::default());
+        let solved = solve(&mut Equations::of(layout.rows(seed, pairs)), width);
         Ok(Self::new(seed, 0, keys.len(), solved))
     }
 
