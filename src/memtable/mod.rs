@@ -157,7 +157,8 @@ impl Memtable {
         key: &[u8],
         sequence: Sequence,
     ) -> Option<(Kind, Slice)> {
-        if !self.filter.may_contain(hash) {
+        // Where nothing was written since the last flush, the filter would be a wait for nothing.
+        if self.tree.is_empty() || !self.filter.may_contain(hash) {
             return None;
         }
         let entry = self.tree.entry(self.tree.first(Target { key, sequence })?);

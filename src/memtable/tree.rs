@@ -87,6 +87,11 @@ impl Tree {
     }
 
     #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.root.load(Memory::Acquire) == 0
+    }
+
+    #[inline]
     pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
         self.entries.get(entry)
     }
