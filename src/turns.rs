@@ -7,6 +7,9 @@
 /// What is written between two offers, which takes about 0.2 ms.
 pub(crate) const BYTES: u64 = 64 << 10;
 
+/// Keys that a filter is asked for between two offers.
+pub(crate) const KEYS: usize = 4096;
+
 /// Offers the processor after each `every` steps, of which this is one; what has fewer never does.
 #[inline]
 pub(crate) fn after(step: usize, every: usize) {

@@ -36,8 +36,6 @@ const VERSION: u8 = 2;
 const FLAG_SLOT: u8 = 1;
 /// Bytes of the header before the ribbon's part.
 const OWN_BYTES: usize = 24;
-/// Keys that are asked for between two offers of the processor.
-const KEYS_PER_TURN: usize = 4096;
 /// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
 /// two blocks should have a filter too, at about the rate (0.8 %) of a Bloom filter of 10 bits per key.
 pub(crate) const REJECTING_BITS_MIN: u32 = 7;
@@ -264,7 +262,7 @@ impl Keys {
         let mut rows = self.equations.rows.iter().enumerate();
         self.all_tell_places
             && rows.all(|(key, row)| {
-                turns::after(key, KEYS_PER_TURN);
+                turns::after(key, turns::KEYS);
                 let answer = filter.ask(unmix(row.bits, self.salt), body);
                 is_at(answer, self.layout.place(row.value, row.bits))
             })

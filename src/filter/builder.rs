@@ -6,9 +6,6 @@ use crate::turns;
 use super::{Answer, Build, Built, Filter, FilterSpec, KeyHash, Place};
 use super::{blocked, bloomier, family};
 
-/// Keys that are asked for between two offers of the processor.
-const KEYS_PER_TURN: usize = 4096;
-
 /// Keys whose part of the filter is on its way from memory while another is looked up.
 const ASKED_AHEAD: usize = 8;
 
@@ -71,7 +68,7 @@ impl Builder {
         let later = self.hashes.iter().skip(ASKED_AHEAD).map(Some);
         let mut later = later.chain(std::iter::repeat(None));
         self.hashes.iter().enumerate().all(|(key, hash)| {
-            turns::after(key, KEYS_PER_TURN);
+            turns::after(key, turns::KEYS);
             if let Some(later) = later.next().flatten() {
                 filter.prefetch(*later, &built.body);
             }
