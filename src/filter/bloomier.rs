@@ -192,7 +192,9 @@ pub(super) fn build(input: &Build<'_>, bits: BloomierBits) -> Built {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     salt: u64,
+    /// Of the keys, how many there are, and the sum of their mixed hashes.
     count: u64,
+    sum: u64,
     /// The last block, and the greatest slot of any.
     last: Place,
     /// Of the filter that was built: what values mean, and whether each tells the place of its key.
@@ -205,7 +207,7 @@ pub(super) struct Keys {
 impl Keys {
     /// Forgets all keys.
     pub(super) fn begin(&mut self, salt: u64) {
-        (self.salt, self.count) = (salt, 0);
+        (self.salt, self.count, self.sum) = (salt, 0, 0);
         self.last = Place::default();
         self.equations.rows.truncate(0);
     }
@@ -215,8 +217,10 @@ impl Keys {
         self.count += 1;
         self.last.block = self.last.block.max(place.block);
         self.last.slot = self.last.slot.max(place.slot);
+        let mixed = mix(hash, self.salt);
+        self.sum = self.sum.wrapping_add(mixed);
         self.equations.rows.push(Row {
-            bits: mix(hash, self.salt),
+            bits: mixed,
             value: u64::from(place.block) << u16::BITS | u64::from(place.slot),
         });
     }
@@ -259,9 +263,15 @@ impl Keys {
     /// Whether the filter that was built finds every key at its place. In the order of their hashes, which
     /// is that of the body. Of keys with equal hashes only the first is asked for.
     pub(super) fn are_all_found_by(&self, filter: &Filter, body: &[u64]) -> bool {
-        let mut rows = self.equations.rows.iter().enumerate();
-        self.all_tell_places
-            && rows.all(|(key, row)| {
+        let Equations { rows, repeated, .. } = &self.equations;
+        let hashes = rows
+            .iter()
+            .map(|row| row.bits)
+            .chain(repeated.iter().copied());
+        // What was sorted is what was given.
+        hashes.fold(0, u64::wrapping_add) == self.sum
+            && self.all_tell_places
+            && rows.iter().enumerate().all(|(key, row)| {
                 turns::after(key, turns::KEYS);
                 let answer = filter.ask(unmix(row.bits, self.salt), body);
                 is_at(answer, self.layout.place(row.value, row.bits))
@@ -437,5 +447,32 @@ impl Bloomier {
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.ribbon.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys_of(hashes: impl Iterator<Item = u64>) -> (Keys, Built) {
+        let mut keys = Keys::default();
+        keys.begin(3);
+        for hash in hashes {
+            keys.add(KeyHash(hash), Place::of_group(hash as u32 % 50, 1));
+        }
+        let built = keys.build(BloomierBits::Slot, 50);
+        (keys, built)
+    }
+
+    /// Only rows are asked for: one that sorting loses must not go unnoticed.
+    #[test]
+    fn a_lost_row_is_noticed() {
+        let (mut keys, built) = keys_of((0..3000).chain(100..105));
+        assert!(built.equal_hashes && keys.equations.repeated.len() == 5);
+        let filter = Filter::parse(built.kind, &built.header, built.body.len() as u64).unwrap();
+        assert!(keys.are_all_found_by(&filter, &built.body));
+        let last = keys.equations.rows.len() - 1;
+        keys.equations.rows[last] = keys.equations.rows[last - 1];
+        assert!(!keys.are_all_found_by(&filter, &built.body));
     }
 }

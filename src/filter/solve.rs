@@ -43,6 +43,8 @@ pub(super) struct Solved {
 pub(super) struct Equations {
     /// Mixed hash and value of each key. Sorted by [`solve`], and of equal hashes the first is left.
     pub(super) rows: MappedVec<Row>,
+    /// The hashes of those that are not left.
+    pub(super) repeated: Vec<u64>,
     bumped: MappedVec<Row>,
     spare: MappedVec<Row>,
 }
@@ -59,11 +61,13 @@ impl Equations {
 pub(super) fn solve(equations: &mut Equations, width: Width) -> Solved {
     let Equations {
         rows,
+        repeated,
         bumped,
         spare,
     } = equations;
     sort_rows(rows, spare);
-    let equal_hashes = remove_equal(rows);
+    *repeated = remove_equal(rows);
+    let equal_hashes = !repeated.is_empty();
 
     let mut solver = Solver::new(width, rows.len());
     let mut keys = rows;
@@ -85,20 +89,21 @@ pub(super) fn solve(equations: &mut Equations, width: Width) -> Solved {
     }
 }
 
-/// Of sorted rows with equal hashes keeps the first; whether there were any.
-fn remove_equal(rows: &mut MappedVec<Row>) -> bool {
+/// Of sorted rows with equal hashes keeps the first. Returns the hashes of the others.
+fn remove_equal(rows: &mut MappedVec<Row>) -> Vec<u64> {
     let all = &mut **rows;
-    let mut kept = 0;
+    let (mut kept, mut repeated) = (0, Vec::new());
     for at in 0..all.len() {
         let row = all[at];
         if kept == 0 || all[kept - 1].bits != row.bits {
             all[kept] = row;
             kept += 1;
+        } else {
+            repeated.push(row.bits);
         }
     }
-    let were_any = kept < all.len();
     rows.truncate(kept);
-    were_any
+    repeated
 }
 
 struct Solver {
