@@ -192,8 +192,7 @@ pub(super) fn build(input: &Build<'_>, bits: BloomierBits) -> Built {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     salt: u64,
-    /// Of the keys, how many there are, and the sum of their mixed hashes.
-    count: u64,
+    /// Of the mixed hashes of all keys.
     sum: u64,
     /// The last block, and the greatest slot of any.
     last: Place,
@@ -207,14 +206,13 @@ pub(super) struct Keys {
 impl Keys {
     /// Forgets all keys.
     pub(super) fn begin(&mut self, salt: u64) {
-        (self.salt, self.count, self.sum) = (salt, 0, 0);
+        (self.salt, self.sum) = (salt, 0);
         self.last = Place::default();
         self.equations.rows.truncate(0);
     }
 
     #[inline]
     pub(super) fn add(&mut self, hash: KeyHash, place: Place) {
-        self.count += 1;
         self.last.block = self.last.block.max(place.block);
         self.last.slot = self.last.slot.max(place.slot);
         let mixed = mix(hash, self.salt);
@@ -228,7 +226,8 @@ impl Keys {
     /// Builds filter bytes; see [`super::build`].
     pub(super) fn build(&mut self, bits: BloomierBits, block_count: u32) -> Built {
         // A place beyond the counts would be rejected when it is read, so these follow.
-        let needed = match self.count {
+        let key_count = self.equations.rows.len() as u64;
+        let needed = match key_count {
             0 => 0,
             _ => self.last.block.saturating_add(1),
         };
@@ -248,7 +247,7 @@ impl Keys {
         let filter = Bloomier {
             layout,
             salt: self.salt,
-            key_count: self.count,
+            key_count,
             ribbon: solved.ribbon,
         };
         Built {
@@ -285,9 +284,7 @@ fn is_at(answer: Answer, place: Place) -> bool {
         Answer::No => false,
         Answer::Maybe => true,
         Answer::At(location) => {
-            let known = low_mask(location.block_bits.into());
-            u64::from(place.block) & known == u64::from(location.block)
-                && location.slot.is_none_or(|slot| slot == place.slot)
+            location.may_be_in(place.block) && location.slot.is_none_or(|slot| slot == place.slot)
         }
     }
 }

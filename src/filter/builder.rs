@@ -135,7 +135,9 @@ mod tests {
     fn nothing_is_left_of_the_segment_before() {
         let mut used = Builder::default();
         let bloom = FilterSpec::Bloom { bits_per_key: 10.0 };
-        filter_of(&mut used, SLOT, 0..100_000, 9);
+        let large = filter_of(&mut used, SLOT, 0..100_000, 9);
+        filter_of(&mut used, SLOT, 3..700, 3);
+        assert!(!used.are_all_found_by(&large));
         for (spec, keys, group_max) in [
             (SLOT, 3..700, 3),
             (bloom, 0..50_000, 3),

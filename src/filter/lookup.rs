@@ -79,3 +79,13 @@ pub struct Location {
     /// `None` when slots are not stored.
     pub slot: Option<u16>,
 }
+
+impl Location {
+    /// Whether the bits that are known are those of this block.
+    pub(crate) fn may_be_in(&self, block: u32) -> bool {
+        let known = 1_u64
+            .checked_shl(self.block_bits.into())
+            .map_or(u64::MAX, |m| m - 1);
+        u64::from(block) & known == u64::from(self.block)
+    }
+}

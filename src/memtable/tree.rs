@@ -88,7 +88,7 @@ impl Tree {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.root.load(Memory::Acquire) == 0
+        self.root().is_none()
     }
 
     #[inline]

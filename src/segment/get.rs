@@ -181,10 +181,7 @@ impl Segment {
                 .then_some(location.block)
         } else {
             let block = body.fences.first_block_of(key);
-            let known = 1_u64
-                .checked_shl(location.block_bits.into())
-                .map_or(u64::MAX, |m| m - 1);
-            (u64::from(block) & known == u64::from(location.block)).then_some(block)
+            location.may_be_in(block).then_some(block)
         };
         match block {
             // The last slot that can be stored stands for all behind it.
