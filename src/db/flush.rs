@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::compaction::{Output, Retain};
+use crate::compaction::{Output, OutputOptions, Retain};
 use crate::cursor::{Cursor, Direction};
 use crate::error::{Error, Result};
 use crate::journal;
 use crate::key::Sequence;
 use crate::manifest::{SegmentMeta, Traffic};
 use crate::segment::{Finished, Segment};
-use crate::version::Version;
 
 use super::rotate::Then;
 use super::shared::{Counters, Flushing, Sealed, Shared, View, lock, nanos};
@@ -171,14 +170,10 @@ impl Shared {
         sealed: &Sealed,
         install: impl FnOnce(Vec<Finished>) -> Result<T>,
     ) -> Result<T> {
-        let version = Arc::clone(&self.view.load().version);
-        let filters = self.filters_for(&version, 0, sealed.table.key_count(), &[]);
-        let sequence_base = sealed.table.sequence_min();
-        let mut options = self.output_options((0, None), filters, sequence_base);
-        options.written_ms = self.flushed_ms(&version);
+        let options = self.flush_options(sealed);
         let mut output = Output::new(&self.storage, self, options);
         let installed = self
-            .write_flush(sealed, &version, &mut output)
+            .write_flush(sealed, &mut output)
             .and_then(|()| output.finish())
             .and_then(install);
         installed.inspect_err(|_| {
@@ -189,17 +184,27 @@ impl Shared {
         })
     }
 
-    /// Writes the entries that any reader can still see.
-    fn write_flush(
-        &self,
-        sealed: &Sealed,
-        version: &Version,
-        output: &mut Output<'_>,
-    ) -> Result<()> {
+    fn flush_options(&self, sealed: &Sealed) -> OutputOptions {
+        let version = Arc::clone(&self.view.load().version);
+        let filters = self.filters_for(&version, 0, sealed.table.key_count(), &[]);
+        let mut options = self.output_options((0, None), filters, sealed.table.sequence_min());
+        options.written_ms = self.flushed_ms(&version);
+        options
+    }
+
+    /// Writes the entries that any reader can still see. No version is held meanwhile: whoever lets
+    /// go of one last removes the files that were merged since, and writers wait for a flush.
+    fn write_flush(&self, sealed: &Sealed, output: &mut Output<'_>) -> Result<()> {
         let mut retain = Retain::new(self.snapshot_sequences());
         let mut walk = sealed.table.walk(Direction::Forward, Bound::Unbounded);
-        // All that is older is in segments: memtables are flushed in order.
-        let is_oldest = |key: &[u8]| version.runs().iter().all(|run| run.find(key).is_none());
+        // All that is older is in segments: memtables are flushed in order. Merges only make it less.
+        let is_oldest = |key: &[u8]| {
+            let view = self.view.load();
+            view.version
+                .runs()
+                .iter()
+                .all(|run| run.find(key).is_none())
+        };
         while walk.advance()? {
             let entry = walk.entry();
             if retain.keeps(&entry, is_oldest) {

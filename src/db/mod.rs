@@ -389,6 +389,8 @@ impl Inner {
             return Err(Error::Invalid(what.into()));
         }
         let result = self.shared.finish();
+        // Under the lock: the next session looks at what files there are.
+        self.shared.storage.finish_removals();
         drop(lock(&self.lock).take());
         result
     }

@@ -56,10 +56,11 @@ impl Drop for Files {
     fn drop(&mut self) {
         let obsolete = self.obsolete.load(Ordering::Acquire);
         if obsolete {
-            drop(self.storage.remove(&file_name(self.id)));
+            self.storage.remove_later(&file_name(self.id));
         }
         if self.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
-            drop(self.storage.remove(&sidecar::file_name(self.filter_file)));
+            self.storage
+                .remove_later(&sidecar::file_name(self.filter_file));
         }
     }
 }

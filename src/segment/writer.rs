@@ -94,9 +94,10 @@ impl Writer {
         filter.begin(options.filter, options.filter_salt);
         let name = file_name(id);
         let path = storage.path_of(&name);
-        let file = storage
+        let mut file = storage
             .create(&name)
             .map_err(|error| Error::io(&path, error))?;
+        file.write_behind();
         let compressor = match options.compression {
             Compression::None => None,
             Compression::Zstd { level } => {

@@ -2,7 +2,9 @@
 //!
 //! Bytes are given to the system by a call to write them, or, where many small appends are to
 //! come, by copying them to a memory map: the system keeps the pages of a file's map when the
-//! process is killed, so that an append survives a kill without a system call.
+//! process is killed, so that an append survives a kill without a system call. The device gets what
+//! was written when the system sees fit or a sync asks for it, or, where a file is to be synced when
+//! it is done, as soon as it is there: the device then works while the rest is made.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +24,13 @@ pub(super) struct Appended {
     /// The file is made longer ahead of what is appended.
     windows: Option<Windows>,
     was_reserved: bool,
+    /// What is before this the device has been given.
+    behind: Option<u64>,
 }
+
+/// Pieces of a file that are given to the device begin and end here: at multiples of the page size,
+/// which is this or a divisor of it, as a page that is still to grow would be written twice.
+const BEHIND_ALIGN: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Synced {
@@ -39,6 +47,18 @@ impl Appended {
             len: 0,
             windows: None,
             was_reserved: false,
+            behind: None,
+        }
+    }
+
+    fn give_to_device(&mut self) {
+        let Some(start) = &mut self.behind else {
+            return;
+        };
+        let end = self.len / BEHIND_ALIGN * BEHIND_ALIGN;
+        if end > *start {
+            start_writing(&self.file, *start, end - *start);
+            *start = end;
         }
     }
 }
@@ -58,6 +78,7 @@ impl AppendFile for Appended {
             }
         }
         self.len += bytes.len() as u64;
+        self.give_to_device();
         Ok(())
     }
 
@@ -66,6 +87,10 @@ impl AppendFile for Appended {
         self.is_synced.store(false, Ordering::Relaxed);
         self.windows = Windows::open(&self.file, &self.is_synced, self.len).ok();
         self.was_reserved = self.windows.is_some();
+    }
+
+    fn write_behind(&mut self) {
+        self.behind = Some(self.len / BEHIND_ALIGN * BEHIND_ALIGN);
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -103,6 +128,23 @@ fn sync(file: &File, is_synced: &AtomicBool) -> io::Result<()> {
     // written with it. Pages that were written to through a map are synced like others.
     file.sync_data()
 }
+
+/// Begins to write a piece of the file to the device, and does not wait for it. It is a hint: what
+/// fails here the sync reports, as nothing here asks for errors.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the standard library has no sync_file_range")]
+fn start_writing(file: &File, start: u64, len: u64) {
+    use std::os::fd::AsRawFd as _;
+    let (Ok(start), Ok(len)) = (start.try_into(), len.try_into()) else {
+        return;
+    };
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: takes no pointers; the descriptor is that of an open file.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, flags) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_writing(_: &File, _: u64, _: u64) {}
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "of files as they are")]
@@ -142,6 +184,26 @@ mod tests {
         drop(reserved);
         let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
         assert!(read("reserved") == read("written"));
+    }
+
+    #[test]
+    fn what_is_written_behind_is_given_to_the_device_once_and_in_whole_pages() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut appended = Appended::new(file(&directory, "file"));
+        appended.append(&[1; 100_000]).unwrap();
+        assert_eq!(None, appended.behind);
+        appended.write_behind();
+        let mut expected = vec![1; 100_000];
+        for n in 0..20_u8 {
+            let bytes = vec![n; 30_000];
+            appended.append(&bytes).unwrap();
+            expected.extend_from_slice(&bytes);
+            let whole = expected.len() as u64 / BEHIND_ALIGN * BEHIND_ALIGN;
+            assert_eq!(Some(whole), appended.behind);
+        }
+        appended.sync().unwrap();
+        drop(appended);
+        assert!(std::fs::read(directory.path().join("file")).unwrap() == expected);
     }
 
     #[test]

@@ -203,6 +203,15 @@ impl Storage for Counting {
         Ok(())
     }
 
+    fn remove_later(&self, name: &str) {
+        self.inner.remove_later(name);
+        self.files().remove(name);
+    }
+
+    fn finish_removals(&self) {
+        self.inner.finish_removals();
+    }
+
     fn sync_dir(&self) -> io::Result<()> {
         self.shared.synced(self.inner.sync_dir())
     }
@@ -273,6 +282,10 @@ impl AppendFile for CountedAppend {
 
     fn reserve(&mut self) {
         self.inner.reserve();
+    }
+
+    fn write_behind(&mut self) {
+        self.inner.write_behind();
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use memmap2::Advice;
 
 use super::append::Appended;
+use super::removals::Removals;
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage};
 use crate::slice::Slice;
 
@@ -52,6 +53,7 @@ pub enum Io {
 pub struct Disk {
     path: PathBuf,
     io: Io,
+    removals: Removals,
 }
 
 /// Flag of files whose times of access are not noted, where there is one.
@@ -66,6 +68,7 @@ impl Disk {
         Disk {
             path: path.into(),
             io,
+            removals: Removals::default(),
         }
     }
 
@@ -160,6 +163,16 @@ impl Storage for Disk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.at(name)?)
+    }
+
+    fn remove_later(&self, name: &str) {
+        if let Ok(path) = self.at(name) {
+            self.removals.add(path);
+        }
+    }
+
+    fn finish_removals(&self) {
+        self.removals.finish();
     }
 
     fn sync_dir(&self) -> io::Result<()> {

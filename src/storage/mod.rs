@@ -9,6 +9,7 @@ mod append;
 mod counting;
 mod disk;
 mod memory;
+mod removals;
 mod window;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
@@ -98,6 +99,15 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     ///
     /// `NotFound` when there is no such file.
     fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Removes a file that nobody needs any more, at once or a moment later, without making who asks
+    /// wait. One that cannot be removed stays.
+    fn remove_later(&self, name: &str) {
+        drop(self.remove(name));
+    }
+
+    /// Waits until all that was given to [`Storage::remove_later`] is done.
+    fn finish_removals(&self) {}
 
     /// Makes creations, renames and removals so far survive power loss.
     ///
@@ -246,6 +256,10 @@ pub trait AppendFile: Send + fmt::Debug {
     /// dropped, and after a crash, zeros follow what was appended: [`RESERVE_MIN`] bytes at least,
     /// or none.
     fn reserve(&mut self) {}
+
+    /// All of the file is to be synced when it is done: what is appended may be given to the device
+    /// as it comes, so that the sync finds little left to wait for.
+    fn write_behind(&mut self) {}
 
     /// Makes everything appended so far survive power loss.
     ///

@@ -1,5 +1,6 @@
 //! What is overwritten or deleted goes, a queue stays fast, and a FIFO stays small.
 
+use criba::storage::Storage as _;
 use criba::{Compaction, Db, Strategy};
 
 use super::{
@@ -226,5 +227,21 @@ fn readers_outlive_compactions_on_disk() {
             "on disk",
         );
         check_files(&disk, &db, "on disk");
+
+        // What nobody holds any more is gone when the store is closed.
+        compact_all(&db);
+        let segments = || -> Vec<String> {
+            let mut names = disk.list().unwrap();
+            names.retain(|name| name.ends_with(".seg"));
+            names
+        };
+        let before = segments();
+        let iter = db.iter();
+        fill(&db, 0..3000, 5);
+        compact_all(&db);
+        assert!(before.iter().all(|name| segments().contains(name)));
+        drop(iter);
+        db.close().unwrap();
+        assert!(before.iter().all(|name| !segments().contains(name)));
     }
 }
