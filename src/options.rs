@@ -28,6 +28,9 @@ pub enum Compression {
     /// as few as can be: with entries of up to 450 bytes and blocks of 4 KiB always.
     #[default]
     None,
+    /// LZ4: larger than Zstandard, and quicker to write and to read. A block that does not shrink is
+    /// stored as it is.
+    Lz4,
     /// Zstandard at this level, 1 to 19. A block that does not shrink is stored as it is.
     Zstd {
         /// Higher is smaller and slower to write; 3 is a good start.

@@ -36,6 +36,18 @@ impl RegionKind {
 pub(crate) enum Codec {
     Plain = 0,
     Zstd = 1,
+    Lz4 = 2,
+}
+
+impl Codec {
+    fn of(number: u8) -> Option<Codec> {
+        match number {
+            0 => Some(Codec::Plain),
+            1 => Some(Codec::Zstd),
+            2 => Some(Codec::Lz4),
+            _ => None,
+        }
+    }
 }
 
 /// Where a region lies, which its checksum covers.
@@ -133,8 +145,7 @@ pub(crate) const PADDING_MAX: u64 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Candidate {
     pub(crate) payload_len: u64,
-    /// Compressed, so that no padding stands before the trailer.
-    pub(crate) is_packed: bool,
+    codec: Codec,
 }
 
 impl Candidate {
@@ -144,24 +155,28 @@ impl Candidate {
         if tags.first() != Some(&(RegionKind::Data as u8)) || tags.get(2..4)? != [VERSION, 0] {
             return None;
         }
-        let is_packed = match tags.get(1)? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
+        let codec = Codec::of(*tags.get(1)?)?;
         let mut cursor = Cursor::new(trailer);
         let payload_len = cursor.u32("payload length").ok()?;
         let plain_len = cursor.u32("plain length").ok()?;
-        (is_packed || plain_len == payload_len).then_some(Candidate {
+        (codec != Codec::Plain || plain_len == payload_len).then_some(Candidate {
             payload_len: payload_len.into(),
-            is_packed,
+            codec,
         })
+    }
+
+    /// Compressed, so that no padding stands before the trailer.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.codec != Codec::Plain
     }
 
     /// A cheap test of the first bytes of the payload, 16 of them if it has so many.
     pub(crate) fn may_begin_with(&self, head: &[u8]) -> bool {
-        if self.is_packed {
-            return head.starts_with(&ZSTD_MAGIC);
+        match self.codec {
+            Codec::Zstd => return head.starts_with(&ZSTD_MAGIC),
+            // Nothing is there yet that could be copied: literals come first.
+            Codec::Lz4 => return head.first().is_some_and(|token| *token >= 0x10),
+            Codec::Plain => {}
         }
         let mut cursor = Cursor::new(head);
         let counts = cursor
@@ -218,15 +233,8 @@ pub(crate) fn open(bytes: &[u8], kind: RegionKind, place: Place) -> Result<Regio
             "written by a newer version of criba; open it with that one",
         ));
     }
-    let codec = match codec {
-        0 => Codec::Plain,
-        1 => Codec::Zstd,
-        _ => {
-            return Err(malformed(
-                "unknown compression; a newer version of criba wrote it",
-            ));
-        }
-    };
+    let codec = Codec::of(codec)
+        .ok_or_else(|| malformed("unknown compression; a newer version of criba wrote it"))?;
     let padding = bytes
         .get(payload_len..body_len)
         .ok_or_else(|| malformed("payload too long"))?;

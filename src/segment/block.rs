@@ -1,17 +1,14 @@
 //! A data block in memory: checked, decompressed, ready to be searched.
 
-use std::cell::RefCell;
-use std::io;
-
-use zstd::bulk::Decompressor;
-
 use crate::cache::Weigh;
 use crate::cursor::Item;
 use crate::format::Malformed;
 use crate::format::block::{Group, Shape};
-use crate::format::region::{self, Codec, Place, RegionKind};
+use crate::format::region::{self, Place, RegionKind};
 use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::slice::Slice;
+
+use super::codec;
 
 /// Memory of a block beside its payload, in bytes.
 const OVERHEAD_BYTES: u64 = 96;
@@ -51,11 +48,7 @@ impl Block {
             return Err(Malformed { what, at: 0 });
         }
         let packed = stored.slice(0..region.payload_len);
-        let payload = match region.codec {
-            Codec::Plain => packed,
-            Codec::Zstd => unpack(&packed, region.plain_len)?,
-        };
-        Block::of_payload(payload)
+        Block::of_payload(codec::unpack(&packed, region.codec, region.plain_len)?)
     }
 
     /// The block with this payload, which was verified.
@@ -78,50 +71,6 @@ impl Block {
         }));
         Ok(())
     }
-}
-
-/// Decompresses into a buffer of exactly the stated length, which the frame must confirm before
-/// anything is allocated.
-fn unpack(packed: &[u8], plain_len: usize) -> Result<Slice, Malformed> {
-    let malformed = |what: String| Malformed {
-        what: format!("data block: {what}"),
-        at: 0,
-    };
-    match zstd::zstd_safe::get_frame_content_size(packed) {
-        Ok(Some(len)) if len == plain_len as u64 => {}
-        _ => {
-            return Err(malformed(
-                "its compressed frame states another length".into(),
-            ));
-        }
-    }
-    Slice::filled(plain_len, |plain| {
-        let len = decompress(packed, plain)
-            .map_err(|error| malformed(format!("cannot be decompressed: {error}")))?;
-        if len != plain.len() {
-            return Err(malformed("decompressed to another length".into()));
-        }
-        Ok(())
-    })
-}
-
-thread_local! {
-    /// To make a context costs about as much as to unpack a small block.
-    static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
-fn decompress(packed: &[u8], plain: &mut [u8]) -> io::Result<usize> {
-    let with_context = |context: &RefCell<Option<Decompressor<'static>>>| {
-        let mut context = context.borrow_mut();
-        let context = match &mut *context {
-            Some(context) => context,
-            none => none.insert(Decompressor::new()?),
-        };
-        context.decompress_to_buffer(packed, plain)
-    };
-    // A thread that ends has none any more.
-    let decompressed = CONTEXT.try_with(with_context);
-    decompressed.unwrap_or_else(|_gone| zstd::bulk::decompress_to_buffer(packed, plain))
 }
 
 impl Weigh for Block {

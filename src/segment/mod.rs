@@ -7,6 +7,7 @@
 mod ahead;
 mod block;
 mod caches;
+mod codec;
 mod division;
 mod entries;
 mod fences;

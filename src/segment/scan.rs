@@ -110,7 +110,7 @@ impl Scanner {
             if let Some(block) = self.open(offset, trailer, candidate) {
                 return Some((offset, block));
             }
-            if candidate.is_packed {
+            if candidate.is_packed() {
                 return None;
             }
             offset = offset.checked_sub(1)? / DATA_ALIGN * DATA_ALIGN;

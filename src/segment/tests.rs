@@ -22,6 +22,12 @@ type HashKey = fn(u64, &[u8]) -> KeyHash;
 
 const SEED: u64 = 77;
 
+const COMPRESSIONS: [Compression; 3] = [
+    Compression::None,
+    Compression::Lz4,
+    Compression::Zstd { level: 1 },
+];
+
 fn six_bits(seed: u64, key: &[u8]) -> KeyHash {
     KeyHash(hash_key(seed, key).0 & 63)
 }
@@ -365,7 +371,7 @@ fn the_longest_and_the_shortest_keys() {
     content.sort();
     for spec in specs() {
         for hash in 0..HASHES.len() {
-            for compression in [Compression::None, Compression::Zstd { level: 1 }] {
+            for compression in COMPRESSIONS {
                 let setup = Setup {
                     compression,
                     ..Setup::plain(spec, hash)
@@ -493,14 +499,10 @@ proptest! {
         hash in 0..HASHES.len(),
         block_bytes in prop::sample::select(vec![512_u32, 1024, 4096]),
         entries_per_group in prop::sample::select(vec![1_u32, 2, 4, 16, 256]),
-        is_packed in any::<bool>(),
+        compression in prop::sample::select(COMPRESSIONS.to_vec()),
         value_bytes in prop::sample::select(vec![0_usize, 20, 700]),
         residency in prop::sample::select(RESIDENCIES.to_vec()),
     ) {
-        let compression = match is_packed {
-            true => Compression::Zstd { level: 1 },
-            false => Compression::None,
-        };
         let setup = Setup { spec, hash, block_bytes, entries_per_group, compression, value_bytes };
         let world = write(&content, setup, residency);
         for (key, versions) in &content {

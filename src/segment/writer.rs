@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zstd::bulk::Compressor;
-
 use crate::error::{Error, Result};
 use crate::filter::{self, Built, FilterSpec, KeyHash};
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
@@ -23,6 +21,7 @@ use crate::sketch::Sketch;
 use crate::storage::{AppendFile, Storage};
 use crate::turns;
 
+use super::codec::Packer;
 use super::file_name;
 
 /// Bytes gathered before they are handed to the system.
@@ -73,7 +72,7 @@ pub(crate) struct Writer {
     index: IndexBuilder,
     filter: filter::Builder,
     properties: Properties,
-    compressor: Option<Compressor<'static>>,
+    packer: Option<Packer>,
 }
 
 /// A finished segment, durable but for the directory entry.
@@ -98,12 +97,7 @@ impl Writer {
             .create(&name)
             .map_err(|error| Error::io(&path, error))?;
         file.write_behind();
-        let compressor = match options.compression {
-            Compression::None => None,
-            Compression::Zstd { level } => {
-                Some(Compressor::new(level).map_err(|error| Error::io(&path, error))?)
-            }
-        };
+        let packer = Packer::of(options.compression).map_err(|error| Error::io(&path, error))?;
         Ok(Writer {
             id,
             identity: file_identity(options.store_id, id),
@@ -125,7 +119,7 @@ impl Writer {
                 },
                 ..Properties::default()
             },
-            compressor,
+            packer,
             options,
         })
     }
@@ -218,21 +212,18 @@ impl Writer {
     fn encode_block(&mut self) -> Result<Stored> {
         let payload = self.block.finish();
         let plain_len = payload.len();
-        if let Some(compressor) = &mut self.compressor {
-            let packed = compressor
-                .compress(payload)
-                .map_err(|error| Error::io(&self.path, error))?;
-            if packed.len() < plain_len {
-                self.out.extend_from_slice(&packed);
+        if let Some(packer) = &mut self.packer {
+            let packed = packer.pack(payload, &mut self.out);
+            if let Some(codec) = packed.map_err(|error| Error::io(&self.path, error))? {
                 return Ok(Stored {
-                    codec: Codec::Zstd,
+                    codec,
                     plain_len,
                     padding: 0,
                 });
             }
         }
         self.out.extend_from_slice(payload);
-        let padding = match self.compressor {
+        let padding = match self.packer {
             Some(_) => 0,
             None => self.padding((plain_len + TRAILER_BYTES) as u64),
         };

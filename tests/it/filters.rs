@@ -221,6 +221,7 @@ fn settings_may_change_from_session_to_session() {
                 )
                 .compression(match n % 3 {
                     0 => Compression::Zstd { level: 1 },
+                    1 => Compression::Lz4,
                     _ => Compression::None,
                 })
                 .open()

@@ -116,7 +116,11 @@ fn settings() -> impl Strategy<Value = Settings> {
     (
         prop::sample::select(filters),
         prop::sample::select(residencies),
-        prop::bool::ANY,
+        prop::sample::select(vec![
+            Compression::None,
+            Compression::Lz4,
+            Compression::Zstd { level: 1 },
+        ]),
         prop::sample::select(vec![512_u32, 4096]),
         prop::sample::select(vec![1_u32, 4, 16]),
         prop::sample::select(vec![0_u64, 20_000, 1 << 20]),
@@ -127,7 +131,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             |(
                 filter,
                 residency,
-                zstd,
+                compression,
                 block_bytes,
                 entries_per_group,
                 cache_bytes,
@@ -136,11 +140,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             )| Settings {
                 filter,
                 residency,
-                compression: if zstd {
-                    Compression::Zstd { level: 1 }
-                } else {
-                    Compression::None
-                },
+                compression,
                 block_bytes,
                 entries_per_group,
                 cache_bytes,

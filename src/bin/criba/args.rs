@@ -185,7 +185,7 @@ pub(crate) struct ImportArgs {
     /// ensemble, hierarchical, compressed, hybrid, cuckoo or quotient.
     #[arg(long, default_value = "bloomier:slot", value_parser = choice::filter)]
     pub(crate) filter: FilterPolicy,
-    /// Compression of the new segments: none or zstd:LEVEL.
+    /// Compression of the new segments: none, lz4 or zstd:LEVEL.
     #[arg(long, default_value = "none", value_parser = choice::compression)]
     pub(crate) compression: Compression,
     /// Memory for entries before they become a segment, say 64MiB.

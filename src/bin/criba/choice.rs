@@ -138,14 +138,15 @@ pub(crate) fn strategy_name(strategy: Strategy) -> &'static str {
     }
 }
 
-/// `none` or `zstd:LEVEL`.
+/// `none`, `lz4` or `zstd:LEVEL`.
 pub(crate) fn compression(text: &str) -> Result<Compression, String> {
     match text.split_once(':') {
         None if text == "none" => Some(Compression::None),
+        None if text == "lz4" => Some(Compression::Lz4),
         Some(("zstd", level)) => level.parse().ok().map(|level| Compression::Zstd { level }),
         _ => None,
     }
-    .ok_or_else(|| format!("{text} is no compression; choose none or zstd:LEVEL, say zstd:3"))
+    .ok_or_else(|| format!("{text} is no compression; choose none, lz4 or zstd:LEVEL, say zstd:3"))
 }
 
 /// `buffered`, `process` or `sync`.
@@ -271,6 +272,7 @@ mod tests {
     #[test]
     fn the_rest_is_read() {
         assert_eq!(compression("zstd:3"), Ok(Compression::Zstd { level: 3 }));
+        assert_eq!(compression("lz4"), Ok(Compression::Lz4));
         assert!(compression("zstd").is_err() && compression("lz4:1").is_err());
         assert_eq!(durability("sync"), Ok(Durability::Sync));
         assert!(durability("SYNC").is_err());

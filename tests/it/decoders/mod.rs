@@ -251,9 +251,9 @@ pub(crate) fn block(input: &[u8]) {
     let mut input = Input(input);
     let choice = input.u8().unwrap_or_default();
     let plain_len = input.u32().unwrap_or_default();
-    let (codec, plain_len) = match choice & 1 {
+    let (codec, plain_len) = match choice % 3 {
         0 => (0, input.0.len()),
-        _ => (1, plain_len as usize),
+        packed => (packed, plain_len as usize),
     };
     let mut data = Vec::new();
     frame::stored_region((input.0, plain_len, codec), 1, &mut data);

@@ -58,13 +58,13 @@ impl<'a> File<'a> {
         assert!(padding.iter().all(|&byte| byte == 0));
         match codec {
             0 => assert_eq!(plain, stored),
-            1 => assert_eq!(kind, 1, "only data blocks are compressed"),
+            1 | 2 => assert_eq!(kind, 1, "only data blocks are compressed"),
             other => panic!("codec {other}"),
         }
         dump.push_str(&reader.dump);
         Payload {
             bytes: payload,
-            plain: (codec == 1).then_some(plain),
+            plain: (codec > 0).then_some((codec, plain)),
             sum,
             start,
         }
@@ -74,8 +74,8 @@ impl<'a> File<'a> {
 #[derive(Debug)]
 struct Payload<'a> {
     bytes: &'a [u8],
-    /// The length before compression, if there was any.
-    plain: Option<usize>,
+    /// Codec, and the length before compression, if there was any.
+    plain: Option<(u8, usize)>,
     sum: u32,
     start: usize,
 }
@@ -288,8 +288,11 @@ fn blocks(file: File<'_>, fences: &[Fence], dump: &mut String) -> (Vec<Entry>, P
     for (ordinal, fence) in fences.iter().enumerate() {
         dump.push_str(&format!("  block {ordinal} at {}\n", fence.start));
         let payload = file.region((fence.start, fence.end), 1, dump);
-        let unpacked = payload.plain.map(|len| {
-            let plain = zstd::bulk::decompress(payload.bytes, len).unwrap();
+        let unpacked = payload.plain.map(|(codec, len)| {
+            let plain = match codec {
+                1 => zstd::bulk::decompress(payload.bytes, len).unwrap(),
+                _ => lz4_flex::block::decompress(payload.bytes, len).unwrap(),
+            };
             assert_eq!(plain.len(), len);
             dump.push_str("    unpacked, offsets within the payload:\n");
             plain

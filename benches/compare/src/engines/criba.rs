@@ -1,5 +1,5 @@
 //! criba as it comes, but for what is held equal: cache, memtable (of which four may be full, as
-//! everywhere here), block size, compression (Zstandard 1). Each write is handed to the system
+//! everywhere here), block size, compression (LZ4). Each write is handed to the system
 //! (`Durability::Process`) or synced. The default filter is Bloomier with the slot, 16 bits for each
 //! key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits.
 //! `criba-mmap` reads its files through memory maps, as LMDB does, and caches no blocks. Where
@@ -52,7 +52,7 @@ fn builder(dir: &Path, settings: &Settings) -> Builder {
             false => Durability::Process,
         })
         .compression(match settings.compression {
-            true => Compression::Zstd { level: 1 },
+            true => Compression::Lz4,
             false => Compression::None,
         });
     let builder = builder.cache_bytes(settings.cache_bytes);
