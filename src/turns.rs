@@ -18,7 +18,50 @@ pub(crate) fn after(step: usize, every: usize) {
     }
 }
 
+/// From now on the calling thread gets a third of what others get of a processor that both want; all
+/// of one that nobody else wants. Only where the kernel knows that of threads, not of processes.
+pub(crate) fn come_last() {
+    #[cfg(target_os = "linux")]
+    lower_priority();
+}
+
+/// For merges can wait, and writers for flushes cannot. Each step of niceness is a fifth.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 5;
+
+/// A thread that may not do it, which is told to no one, goes on as before.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the standard library knows no priorities")]
+fn lower_priority() {
+    // SAFETY: takes no pointers; 0 stands for the calling thread.
+    let was = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // SAFETY: as above.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, was + NICENESS) };
+}
+
 /// Lets others have the processor first, if any wait for it; returns at once otherwise (0.3 to 0.5 us).
 pub(crate) fn offer() {
     std::thread::yield_now();
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    /// Of this thread; no others of the process come last because one does.
+    fn niceness() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_whitespace().nth(16).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn one_thread_comes_last_and_the_others_do_not() {
+        let before = niceness();
+        let merges = std::thread::spawn(|| {
+            super::come_last();
+            niceness()
+        });
+        assert_eq!(merges.join().unwrap(), (before + super::NICENESS).min(19));
+        assert_eq!(niceness(), before);
+    }
 }

@@ -16,6 +16,7 @@ use crate::manifest::SegmentMeta;
 use crate::options::{Compaction, FilterPolicy, Strategy};
 use crate::segment::Segment;
 use crate::slice::Slice;
+use crate::turns;
 use crate::version::Version;
 
 use super::asked::{Asked, Asking, CompactionJob, plan_range};
@@ -185,6 +186,7 @@ impl Shared {
 
     /// A background thread: compacts until it is told to stop.
     pub(crate) fn run_compactions(&self) {
+        turns::come_last();
         let ended = self.or_poison("compaction", || {
             self.compact_until_stopped();
             Ok(())
