@@ -112,7 +112,8 @@ pub(crate) fn write_report(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure::output(&path.display().to_string(), &error))
 }
 
-/// Copies the files of a directory, which has no others in it, to a new one.
+/// Copies the files of a directory, which has no others in it, to a new one. One that goes meanwhile
+/// is passed over: a store at rest may still be removing what it no longer has.
 ///
 /// # Errors
 ///
@@ -122,7 +123,10 @@ pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<(), Failure> {
         fs::create_dir(to)?;
         for entry in fs::read_dir(from)? {
             let entry = entry?;
-            fs::copy(entry.path(), to.join(entry.file_name()))?;
+            match fs::copy(entry.path(), to.join(entry.file_name())) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                copied => _ = copied?,
+            }
         }
         Ok(())
     };
