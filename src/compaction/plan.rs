@@ -488,7 +488,14 @@ fn tiered(runs: &[RunFacts], shape: &TreeShape, lazy: bool) -> Option<Plan> {
         } else {
             shape.ratio as usize
         };
-        if all.len() < most || all.iter().any(|run| run.is_busy()) {
+        // Where merges fell behind, more than a level's runs were merged into one that is larger:
+        // overwritten versions would take room for several levels.
+        let is_overfull = || {
+            let bytes: u64 = all.iter().map(|run| run.bytes()).sum();
+            level > 0 && all.len() > 1 && bytes > capacity(level + 1)
+        };
+        let is_full = all.len() >= most || is_overfull();
+        if !is_full || all.iter().any(|run| run.is_busy()) {
             continue;
         }
         // What arrives may be overwritten versions of what is there: only the run itself tells.

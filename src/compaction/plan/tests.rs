@@ -388,6 +388,28 @@ fn tiered_merges_a_full_level_into_one_run_below() {
     assert_eq!(plan(&flushed[1..], &shape(Strategy::Tiered)), None);
 }
 
+/// Whose bytes are more than those of as many runs of its size, as when merges fell behind.
+#[test]
+fn a_level_of_large_runs_is_full_before_it_has_all() {
+    // A run of level 1 has 40 MB, four of them 160.
+    let two = |older| {
+        [(1, 7, 80), (1, 5, older), (2, 3, 900)]
+            .map(|(level, id, megabytes)| run(level, id, &[segment(id, "a-z", megabytes)]))
+    };
+    for strategy in [Strategy::Tiered, Strategy::LazyLeveled] {
+        assert_eq!(plan(&two(80), &shape(strategy)), None);
+        let expected = merge(&[7, 5], 2, Target::NewRun);
+        assert_eq!(plan(&two(81), &shape(strategy)), expected);
+        // A single one is as well where it is, and flushed ones are as large as memtables.
+        assert_eq!(plan(&two(161)[1..], &shape(strategy)), None);
+        let flushed = [
+            run(0, 9, &[segment(9, "a-z", 90)]),
+            run(0, 8, &[segment(8, "a-z", 90)]),
+        ];
+        assert_eq!(plan(&flushed, &shape(strategy)), None);
+    }
+}
+
 #[test]
 fn lazy_leveling_keeps_one_run_at_the_bottom() {
     let lazy = shape(Strategy::LazyLeveled);
