@@ -148,8 +148,8 @@ impl Shared {
             self.work_times.flushed(self.now_ms());
             self.install_flushed(sealed, finished)
         })?;
-        self.remove_journals_before(sealed.floor.id);
         self.forget_journals_before(sealed.floor.id);
+        self.remove_journals_before(sealed.floor.id);
         let took = started.elapsed();
         let kib = (sealed.table.bytes() >> 10).max(1);
         self.flush_ns_per_kib
@@ -280,11 +280,8 @@ impl Shared {
             }
         };
         for name in names {
-            if journal::parse_name(&name).is_some_and(|id| id < floor)
-                && let Err(error) = self.storage.remove(&name)
-            {
-                let what = format!("{name} is not needed and stays for now: {error}");
-                self.event(EventKind::Failed { what });
+            if journal::parse_name(&name).is_some_and(|id| id < floor) {
+                self.storage.remove_later(&name);
             }
         }
     }

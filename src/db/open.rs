@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -283,7 +283,7 @@ impl Opener {
             compact_done: Condvar::new(),
             threads: Mutex::default(),
             compact_ns_per_kib: AtomicU64::new(0),
-            owed_ns: AtomicU64::new(0),
+            owed_ns: AtomicI64::new(0),
             debt_bytes: AtomicU64::new(0),
             no_caches: Arc::new(Caches::none()),
             poison: OnceLock::new(),

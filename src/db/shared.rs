@@ -5,7 +5,7 @@
 //! Readers take none of them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -159,8 +159,8 @@ pub(crate) struct Shared {
     pub(crate) threads: Mutex<Threads>,
     /// Time to compact a KiB of output, in nanoseconds; 0 before the first compaction.
     pub(crate) compact_ns_per_kib: AtomicU64,
-    /// Delay that slowed writers owe, in nanoseconds.
-    pub(crate) owed_ns: AtomicU64,
+    /// Delay that slowed writers owe, in nanoseconds; less than none when they waited too long.
+    pub(crate) owed_ns: AtomicI64,
     /// Bytes that wait for a compaction: see [`crate::compaction::debt_bytes`].
     pub(crate) debt_bytes: AtomicU64,
     /// Caches that hold nothing: compactions shall not push out what readers use.

@@ -15,7 +15,7 @@ use super::stats::EventKind;
 const SLOW_MAX: Duration = Duration::from_millis(100);
 
 /// Delays are saved up until they are worth a wait: a clock cannot wait for microseconds.
-const SLOW_MIN: Duration = Duration::from_millis(1);
+const SLOW_MIN: Duration = Duration::from_micros(200);
 
 /// Charged to a write beside its bytes, as its entries are charged to the memtable.
 const WRITE_BYTES: u64 = 144;
@@ -95,17 +95,23 @@ impl Shared {
         if self.counters.slowed.fetch_add(1, Ordering::Relaxed) == 0 {
             self.event(EventKind::Slowed { sealed });
         }
+        let owed_ns = owed_ns.min(i64::MAX as u64) as i64;
         let owed = self.owed_ns.fetch_add(owed_ns, Ordering::Relaxed) + owed_ns;
-        if owed < nanos(SLOW_MIN) {
+        let delay = Duration::from_nanos(owed.max(0) as u64).min(SLOW_MAX);
+        if delay < SLOW_MIN {
             return;
         }
         self.owed_ns.store(0, Ordering::Relaxed);
         let started = Instant::now();
-        let delay = Duration::from_nanos(owed).min(SLOW_MAX);
         let flushing = lock(&self.flushing);
         // Woken early when a flush ends; the time out is the usual case.
         drop(self.flush_done.wait_timeout(flushing, delay));
-        Counters::add(&self.counters.slowed_ns, nanos(started.elapsed()));
+        let took = started.elapsed();
+        // A wait takes some tens of microseconds more, which are taken off the next.
+        let too_long = took.saturating_sub(delay).min(SLOW_MIN);
+        let too_long = nanos(too_long) as i64;
+        self.owed_ns.fetch_sub(too_long, Ordering::Relaxed);
+        Counters::add(&self.counters.slowed_ns, nanos(took));
     }
 
     fn stop_for_compaction(&self, sealed: u64) -> Result<()> {
