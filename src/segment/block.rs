@@ -48,7 +48,7 @@ impl Block {
             return Err(Malformed { what, at: 0 });
         }
         let packed = stored.slice(0..region.payload_len);
-        Block::of_payload(codec::unpack(&packed, region.codec, region.plain_len)?)
+        Block::of_payload(codec::unpack(packed, region.codec, region.plain_len)?)
     }
 
     /// The block with this payload, which was verified.

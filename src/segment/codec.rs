@@ -60,12 +60,12 @@ impl Packer {
 }
 
 /// The payload of so many bytes. That it can have so many is looked at before anything is allocated.
-pub(super) fn unpack(packed: &Slice, codec: Codec, plain_len: usize) -> Result<Slice, Malformed> {
+pub(super) fn unpack(packed: Slice, codec: Codec, plain_len: usize) -> Result<Slice, Malformed> {
     let states_len = match codec {
-        Codec::Plain => return Ok(packed.clone()),
+        Codec::Plain => return Ok(packed),
         Codec::Lz4 => plain_len <= packed.len().saturating_mul(LZ4_RATIO_MAX),
         Codec::Zstd => {
-            let stated = zstd::zstd_safe::get_frame_content_size(packed);
+            let stated = zstd::zstd_safe::get_frame_content_size(&packed);
             matches!(stated, Ok(Some(len)) if len == plain_len as u64)
         }
     };
@@ -74,8 +74,10 @@ pub(super) fn unpack(packed: &Slice, codec: Codec, plain_len: usize) -> Result<S
     }
     Slice::filled(plain_len, |plain| {
         let len = match codec {
-            Codec::Lz4 => lz4_flex::block::decompress_into(packed, plain).map_err(io::Error::other),
-            Codec::Plain | Codec::Zstd => decompress_zstd(packed, plain),
+            Codec::Lz4 => {
+                lz4_flex::block::decompress_into(&packed, plain).map_err(io::Error::other)
+            }
+            Codec::Plain | Codec::Zstd => decompress_zstd(&packed, plain),
         };
         let len = len.map_err(|error| malformed(&format!("cannot be decompressed: {error}")))?;
         if len != plain.len() {
@@ -137,15 +139,18 @@ mod tests {
                 let payload = &long[..len];
                 let (codec, packed) = packed(compression, payload).unwrap();
                 assert!(packed.len() < len);
-                assert_eq!(unpack(&packed, codec, len).unwrap(), payload);
+                assert_eq!(unpack(packed.clone(), codec, len).unwrap(), payload);
                 for wrong in [0, 1, len - 1, len + 1, len * 300] {
-                    assert!(unpack(&packed, codec, wrong).is_err(), "{codec:?} {wrong}");
+                    assert!(
+                        unpack(packed.clone(), codec, wrong).is_err(),
+                        "{codec:?} {wrong}"
+                    );
                 }
             }
             // The longest runs of one byte are what is packed best.
             let zeros = vec![0; 10_000_000];
             let (codec, packed) = packed(compression, &zeros).unwrap();
-            assert_eq!(unpack(&packed, codec, zeros.len()).unwrap(), zeros);
+            assert_eq!(unpack(packed.clone(), codec, zeros.len()).unwrap(), zeros);
         }
     }
 
@@ -170,7 +175,7 @@ mod tests {
     #[test]
     fn a_block_of_lz4_is_what_others_know_as_one() {
         let packed = [&b"\x1aa\x01\x00"[..], &b"\x50bcdef"[..]].concat();
-        let plain = unpack(&Slice::from(packed), Codec::Lz4, 20).unwrap();
+        let plain = unpack(Slice::from(packed), Codec::Lz4, 20).unwrap();
         assert_eq!(plain, b"aaaaaaaaaaaaaaabcdef");
         assert_eq!(
             (Codec::Plain as u8, Codec::Zstd as u8, Codec::Lz4 as u8),
@@ -182,7 +187,7 @@ mod tests {
     fn no_length_is_believed_that_cannot_be() {
         let packed = Slice::from(vec![0xff; 10]);
         for codec in [Codec::Lz4, Codec::Zstd] {
-            assert!(unpack(&packed, codec, usize::MAX).is_err());
+            assert!(unpack(packed.clone(), codec, usize::MAX).is_err());
         }
     }
 }
