@@ -3,7 +3,7 @@
 //! The files are made through the public interface and compared byte for byte. Beside each store
 //! lies what the decoder of this test, written from `docs/format.md` alone, finds in it; so the
 //! document is proven with the files. `BLESS=1 cargo test golden` writes both anew: a change of
-//! them is a change of the format, unless it comes from another version of zstd.
+//! them is a change of the format, unless it comes from another version of a compressor.
 
 mod decode;
 mod document;
@@ -20,7 +20,7 @@ use criba::storage::Memory;
 use criba::{Access, Db, Io};
 
 use decode::{Decoded, Files};
-use stores::{CLOSED, KILLED, Store};
+use stores::{CLOSED, KILLED, PACKED, STORES, Store};
 
 /// Where the files of a store are kept.
 fn directory(name: &str) -> PathBuf {
@@ -37,7 +37,7 @@ fn is_blessed() -> bool {
 fn golden(store: &Store) -> Files {
     static BLESSED: OnceLock<()> = OnceLock::new();
     if is_blessed() {
-        BLESSED.get_or_init(|| [&CLOSED, &KILLED].into_iter().for_each(bless));
+        BLESSED.get_or_init(|| STORES.into_iter().for_each(bless));
     }
     read_all(&directory(store.name))
 }
@@ -80,14 +80,14 @@ fn assert_same(expected: &Files, found: &Files) {
 
 #[test]
 fn stores_are_written_as_ever() {
-    for store in [&CLOSED, &KILLED] {
+    for store in STORES {
         assert_same(&golden(store), &(store.make)());
     }
 }
 
 #[test]
 fn the_document_tells_how_to_read_them() {
-    for store in [&CLOSED, &KILLED] {
+    for store in STORES {
         let files = golden(store);
         let Decoded {
             dump,
@@ -167,6 +167,8 @@ fn golden_stores_are_read_from_disk() {
         (&CLOSED, Io::Pread),
         (&CLOSED, Io::Mmap),
         (&KILLED, Io::Pread),
+        (&PACKED, Io::Pread),
+        (&PACKED, Io::Mmap),
     ] {
         let files = golden(store);
         let dir = tempfile::tempdir().unwrap();

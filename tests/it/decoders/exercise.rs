@@ -29,6 +29,8 @@ pub(super) fn golden(name: &str) -> Files {
         "closed" => &files!("closed":
             "000005.seg" "000009.seg" "000013.seg" "000017.seg" "000020.journal" "000021.seg"
             "CURRENT" "LOCK" "MANIFEST-000014" "MANIFEST-000018"),
+        "packed" => &files!("packed":
+            "000004.journal" "000005.seg" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
         _ => &files!("killed":
             "000003.journal" "000004.journal" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
     };

@@ -328,7 +328,9 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
             .collect(),
         "sidecar" => sidecar_seeds(segments()),
         "block" => segments()
-            .flat_map(|(_, bytes)| block_seeds(&bytes))
+            .map(|(_, bytes)| bytes)
+            .chain([golden("packed")["000005.seg"].clone()])
+            .flat_map(|bytes| block_seeds(&bytes))
             .collect(),
         _ => Vec::new(),
     }

@@ -39,7 +39,18 @@ pub(super) const KILLED: Store = Store {
     is_clean: false,
 };
 
-// The random numbers of both stores.
+/// Closed in order; a segment whose blocks are compressed as LZ4, some of them.
+pub(super) const PACKED: Store = Store {
+    name: "packed",
+    make: make_packed,
+    content: content_of_packed,
+    is_clean: true,
+};
+
+/// All of them.
+pub(super) const STORES: [&Store; 3] = [&CLOSED, &KILLED, &PACKED];
+
+// The random numbers of all stores.
 const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
 const HASH_SEED: u64 = 0x1716_1514_1312_1110;
 
@@ -227,6 +238,26 @@ fn content_of_closed() -> Content {
     put("", b"still empty");
     put("cherry", &[b'c'; 130]);
     content
+}
+
+fn make_packed() -> Files {
+    let memory = known_store();
+    let bloom = FilterPolicy::Bloom { bits_per_key: 10.0 };
+    session(&memory, bloom, Compression::Lz4, |db| {
+        let mut batch = db.batch();
+        for (key, value) in content_of_packed() {
+            batch.put(key, value);
+        }
+        batch.commit().unwrap();
+        db.flush().unwrap();
+    });
+    files_of(&memory)
+}
+
+/// Blocks that shrink by the keys they share, one that does not, and one that is a long copy.
+fn content_of_packed() -> Content {
+    let all = many().into_iter().skip(560);
+    all.map(|(key, value)| (key.into(), value)).collect()
 }
 
 fn make_killed() -> Files {
