@@ -173,8 +173,13 @@ fn write_few(db: &Db) {
 /// Enough keys for a filter of several layers and pages; a block that does not shrink and one
 /// whose offsets are wide.
 fn write_many(db: &Db) {
+    flush_all(db, many());
+}
+
+/// Writes all in one batch, and a segment of it.
+fn flush_all(db: &Db, entries: impl IntoIterator<Item = (impl AsRef<[u8]>, Vec<u8>)>) {
     let mut batch = db.batch();
-    for (key, value) in many() {
+    for (key, value) in entries {
         batch.put(key, value);
     }
     batch.commit().unwrap();
@@ -244,12 +249,7 @@ fn make_packed() -> Files {
     let memory = known_store();
     let bloom = FilterPolicy::Bloom { bits_per_key: 10.0 };
     session(&memory, bloom, Compression::Lz4, |db| {
-        let mut batch = db.batch();
-        for (key, value) in content_of_packed() {
-            batch.put(key, value);
-        }
-        batch.commit().unwrap();
-        db.flush().unwrap();
+        flush_all(db, content_of_packed());
     });
     files_of(&memory)
 }
