@@ -236,7 +236,7 @@ fn make_room(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     match one_down(runs, 1) {
         // Costs nothing.
         free @ Some(Plan::Move { .. }) => free,
-        one if shape.merge_levels_whole => alike(runs, &(2..=2)).or(one),
+        one if shape.merge_levels_whole => alike(runs, &(2..=2), ALIKE_RATIO).or(one),
         one => one,
     }
 }
@@ -273,15 +273,30 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
 /// store of much more than the base times [`ALIKE_RATIO`] is ever merged whole.
 pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     match shape.strategy {
-        Strategy::Leveled if shape.merge_in_pauses => alike(runs, &(0..=LEVEL_MAX)),
+        Strategy::Leveled if shape.merge_in_pauses => alike(runs, &(0..=LEVEL_MAX), ALIKE_RATIO),
         _ => None,
     }
 }
 
-/// Merges the newest runs, down to the last one that is at most [`ALIKE_RATIO`] times as much as all
+/// What to merge of flushed runs that wait for more of them, with each other, and the bytes of all that
+/// wait: this should not be done where more is flushed in the time that it takes.
+///
+/// A run joins those that are as much together, so what was merged here is merged here again only
+/// with as much as it is.
+pub(crate) fn while_waiting(runs: &[RunFacts], shape: &TreeShape) -> Option<(Plan, u64)> {
+    let is_leveled = shape.strategy == Strategy::Leveled && shape.merge_in_pauses;
+    let are_enough = of_level(runs, 0).count() >= shape.level0_runs as usize;
+    // Not those that will go down as soon as a merge under way has made room for them: as one run they
+    // would be too few for that.
+    let wait = are_enough && flushed_score(runs, shape) == 0.0;
+    let plan = (is_leveled && wait).then(|| alike(runs, &(0..=0), 1))??;
+    Some((plan, flushed_bytes(runs).0))
+}
+
+/// Merges the newest runs, down to the last one that is at most `ratio` times as much as all
 /// newer ones: so many bytes and one are written at most for each byte of these. `None` when no run of
 /// such a level is.
-fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>) -> Option<Plan> {
+fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>, ratio: u64) -> Option<Plan> {
     let (newest, older) = runs.split_first()?;
     let mut inputs: Vec<&SegmentFacts> = newest.segments.iter().collect();
     let mut chosen = None;
@@ -297,7 +312,7 @@ fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>) -> Option<Plan> {
         let newer = bytes(&inputs);
         inputs.extend(joins);
         let more = bytes(&inputs) - newer;
-        let is_alike = !overlapping.is_empty() && more <= newer.saturating_mul(ALIKE_RATIO);
+        let is_alike = !overlapping.is_empty() && more <= newer.saturating_mul(ratio);
         if is_alike && levels.contains(&run.level) {
             chosen = Some((run, inputs.len()));
         }
@@ -316,7 +331,7 @@ fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>) -> Option<Plan> {
     })
 }
 
-/// See [`alike`].
+/// See [`alike`]: in pauses, and to make room.
 const ALIKE_RATIO: u64 = 4;
 
 /// Whether the only level would have to move down right after the flushed runs were merged into it:

@@ -114,8 +114,9 @@ impl Builder {
     /// Whether a leveled tree makes one run of all that is alike in size, up to four times
     /// [`Builder::level_base_bytes`] or so, when nothing is written for half a second, or too little
     /// for a flush for longer than usual. Default yes: lookups and scans have fewer runs to ask
-    /// then. It costs at most five bytes written for each that is merged down; without it, pauses
-    /// leave the tree as it is.
+    /// then. It costs at most five bytes written for each that is merged down. And whether flushed
+    /// runs that wait to be merged down are merged with each other meanwhile, where writers leave time
+    /// for it. Without it, pauses leave the tree as it is.
     pub fn merge_in_pauses(mut self, merges: bool) -> Builder {
         self.options.tree.merge_in_pauses = merges;
         self

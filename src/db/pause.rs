@@ -1,5 +1,5 @@
 //! Pauses of writers: when nothing was written for a while, or so little that no flush comes for
-//! much longer than they come apart.
+//! much longer than they come apart. And shorter ones, in which only flushed runs that wait are merged.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,6 +17,11 @@ const SILENCE_MS: u64 = 500;
 /// long as from the last but one to the last. Writers that also read are slower, and no pause.
 const PAUSE_MS: u64 = 5000;
 const PAUSE_TIMES: u64 = 4;
+
+/// Bytes of flushed runs that wait, for each millisecond in which nothing was flushed or compacted before they
+/// are merged with each other: about as many as a merge does. So long at least.
+const WAITING_BYTES_EACH_MS: u64 = 100_000;
+const WAITING_MIN_MS: u64 = 50;
 
 /// After a merge for which the disk had no room, those that are not needed wait for so long: a minute,
 /// and each time twice as long. They need room for a copy of whole levels, and write all that fits before
@@ -114,6 +119,15 @@ impl WorkTimes {
         let left_ms = due_ms.saturating_sub(now_ms).max(times.short_for(now_ms));
         Some(Duration::from_millis(left_ms))
     }
+
+    /// Time until nothing was flushed or compacted for so long, whatever is written.
+    fn idle_in(&self, now_ms: Option<u64>, idle_ms: u64) -> Option<Duration> {
+        let now_ms = now_ms?;
+        let times = lock(&self.0);
+        let due_ms = times.worked_ms.min(now_ms).saturating_add(idle_ms);
+        let left_ms = due_ms.saturating_sub(now_ms).max(times.short_for(now_ms));
+        Some(Duration::from_millis(left_ms))
+    }
 }
 
 impl Shared {
@@ -134,11 +148,17 @@ impl Shared {
         pause_in.is_zero().then_some((plan, true))
     }
 
-    /// What is to be merged in a pause, and the time until it is one. `None` for nothing.
+    /// What is to be merged in a pause, or before it of what waits, and the time until then. `None` for
+    /// nothing.
     pub(super) fn in_pause(&self, facts: &[RunFacts]) -> Option<(Plan, Duration)> {
-        let pause_in = self.work_times.pause_in(self.now_ms(), self.visible())?;
-        let plan = compaction::in_pause(facts, &self.options.tree)?;
-        Some((plan, pause_in))
+        let (now_ms, tree) = (self.now_ms(), &self.options.tree);
+        let pause_in = self.work_times.pause_in(now_ms, self.visible())?;
+        let all = compaction::in_pause(facts, tree).map(|plan| (plan, pause_in));
+        let waiting = compaction::while_waiting(facts, tree).and_then(|(plan, bytes)| {
+            let idle_ms = WAITING_MIN_MS.max(bytes / WAITING_BYTES_EACH_MS);
+            Some((plan, self.work_times.idle_in(now_ms, idle_ms)?))
+        });
+        all.into_iter().chain(waiting).min_by_key(|(_, left)| *left)
     }
 }
 
@@ -171,6 +191,25 @@ mod tests {
         assert_eq!(times.pause_in(None, Sequence(8)), None);
         times.flushed(None);
         assert_eq!(left(5000, 8), Some(0));
+    }
+
+    #[test]
+    fn idle_is_who_neither_flushes_nor_compacts() {
+        let times = WorkTimes::since(Some(10_000));
+        let left = |now_ms| times.idle_in(Some(now_ms), 300);
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!((left(10_000), left(10_299)), (ms(300), ms(1)));
+        assert_eq!((left(10_300), left(99_000)), (ms(0), ms(0)));
+        times.flushed(Some(20_000));
+        assert_eq!(left(20_100), ms(200));
+        times.compacted(Some(20_200));
+        assert_eq!((left(20_300), left(20_500)), (ms(200), ms(0)));
+        // Set back, and without a clock.
+        assert_eq!(left(100), ms(300));
+        assert_eq!(times.idle_in(None, 300), None);
+        // Not after a merge for which the disk had no room.
+        times.was_full(Some(30_000));
+        assert_eq!(left(40_000), ms(50_000));
     }
 
     #[test]

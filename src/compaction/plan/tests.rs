@@ -149,6 +149,40 @@ fn a_pause_merges_what_is_alike() {
 }
 
 #[test]
+fn flushed_runs_that_wait_are_merged_with_their_like() {
+    let waiting = |sizes: &[u64], level1: u64, shape: &TreeShape| {
+        let one =
+            |(n, megabytes): (u64, &u64)| run(0, 30 - n, &[segment(30 - n, "b-y", *megabytes)]);
+        let mut runs: Vec<_> = (0..).zip(sizes).map(one).collect();
+        runs.push(run(1, 9, &[segment(9, "b-y", level1)]));
+        runs.push(run(2, 8, &[segment(8, "b-y", 900)]));
+        while_waiting(&runs, shape)
+    };
+    let leveled = TreeShape {
+        level0_runs: 4,
+        ..shape(Strategy::Leveled)
+    };
+    let first = |count: u64, megabytes| {
+        let inputs: Vec<u64> = (0..count).map(|n| 30 - n).collect();
+        Some((merge(&inputs, 0, Target::Join(30))?, megabytes * MB))
+    };
+    assert_eq!(waiting(&[6, 4, 11, 11, 6], 90, &leveled), first(5, 38));
+    assert_eq!(waiting(&[6, 4, 11, 11, 33], 90, &leveled), first(4, 65));
+    assert_eq!(waiting(&[1, 2, 4, 8], 90, &leveled), None);
+    // The newest may be little: what counts is how much is newer.
+    assert_eq!(waiting(&[1, 2, 3, 6], 90, &leveled), first(4, 12));
+    assert_eq!(waiting(&[6, 4, 11], 90, &leveled), None);
+    // These do not wait: they are to go down, by their bytes, and as so many.
+    assert_eq!(waiting(&[6, 4, 11, 11, 6], 38, &leveled), None);
+    assert_eq!(waiting(&[1; 8], 90, &leveled), None);
+    let declined = TreeShape {
+        merge_in_pauses: false,
+        ..leveled
+    };
+    assert_eq!(waiting(&[6, 4, 11, 11, 6], 90, &declined), None);
+}
+
+#[test]
 fn a_pause_merges_no_more_than_overlaps() {
     let runs = [
         run(0, 20, &[segment(20, "m-p", 1)]),
