@@ -247,13 +247,26 @@ const PATIENCE: f64 = 2.0;
 
 /// How far level 0 is out of shape: its runs to those that may be there; 0 while they may wait.
 fn flushed_score(runs: &[RunFacts], shape: &TreeShape) -> f64 {
-    let score = of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs);
+    if flushed_may_wait(runs, shape) {
+        0.0
+    } else {
+        flushed_to_level0_runs(runs, shape)
+    }
+}
+
+/// Flushed runs, to those that may be there.
+fn flushed_to_level0_runs(runs: &[RunFacts], shape: &TreeShape) -> f64 {
+    of_level(runs, 0).count() as f64 / f64::from(shape.level0_runs)
+}
+
+/// Whether flushed runs need not go down yet, as [`PATIENCE`] says.
+fn flushed_may_wait(runs: &[RunFacts], shape: &TreeShape) -> bool {
     // While there is one level, its merges are all there is to do, and reads matter more.
-    if last_level(runs) <= 1 || score >= PATIENCE {
-        return score;
+    if last_level(runs) <= 1 || flushed_to_level0_runs(runs, shape) >= PATIENCE {
+        return false;
     }
     let (flushed, rewritten) = flushed_bytes(runs);
-    if flushed < rewritten { 0.0 } else { score }
+    flushed < rewritten
 }
 
 /// Bytes of all flushed runs, and of what they overlap in level 1.
@@ -284,13 +297,15 @@ pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
 /// A run joins those that are as much together, so what was merged here is merged here again only
 /// with as much as it is.
 pub(crate) fn while_waiting(runs: &[RunFacts], shape: &TreeShape) -> Option<(Plan, u64)> {
-    let is_leveled = shape.strategy == Strategy::Leveled && shape.merge_in_pauses;
-    let are_enough = of_level(runs, 0).count() >= shape.level0_runs as usize;
+    let is_wanted = shape.strategy == Strategy::Leveled && shape.merge_in_pauses;
+    let are_enough = flushed_to_level0_runs(runs, shape) >= 1.0;
     // Not those that will go down as soon as a merge under way has made room for them: as one run they
     // would be too few for that.
-    let wait = are_enough && flushed_score(runs, shape) == 0.0;
-    let plan = (is_leveled && wait).then(|| alike(runs, &(0..=0), 1))??;
-    Some((plan, flushed_bytes(runs).0))
+    if !is_wanted || !are_enough || !flushed_may_wait(runs, shape) {
+        return None;
+    }
+    let waiting = of_level(runs, 0).map(RunFacts::bytes).sum();
+    Some((alike(runs, &(0..=0), 1)?, waiting))
 }
 
 /// Merges the newest runs, down to the last one that is at most `ratio` times as much as all

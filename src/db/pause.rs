@@ -56,6 +56,12 @@ impl Times {
             .saturating_sub(now_ms)
             .min(self.short_ms)
     }
+
+    /// Time until then, and until room on the disk is looked for again.
+    fn left(&self, due_ms: u64, now_ms: u64) -> Duration {
+        let due_in_ms = due_ms.saturating_sub(now_ms);
+        Duration::from_millis(due_in_ms.max(self.short_for(now_ms)))
+    }
 }
 
 impl WorkTimes {
@@ -116,8 +122,7 @@ impl WorkTimes {
         let silent_from = times.written_ms.max(times.worked_ms);
         let pause_ms = PAUSE_MS.max(times.apart_ms.saturating_mul(PAUSE_TIMES));
         let due_ms = (silent_from + SILENCE_MS).min(times.worked_ms.saturating_add(pause_ms));
-        let left_ms = due_ms.saturating_sub(now_ms).max(times.short_for(now_ms));
-        Some(Duration::from_millis(left_ms))
+        Some(times.left(due_ms, now_ms))
     }
 
     /// Time until nothing was flushed or compacted for so long, whatever is written.
@@ -125,8 +130,7 @@ impl WorkTimes {
         let now_ms = now_ms?;
         let times = lock(&self.0);
         let due_ms = times.worked_ms.min(now_ms).saturating_add(idle_ms);
-        let left_ms = due_ms.saturating_sub(now_ms).max(times.short_for(now_ms));
-        Some(Duration::from_millis(left_ms))
+        Some(times.left(due_ms, now_ms))
     }
 }
 
