@@ -19,9 +19,10 @@ const LINE: usize = 64;
 pub(crate) fn prefetch<T>(all: &[T], first: usize, count: usize) {
     let rest = all.get(first..).unwrap_or_default();
     let wanted = rest.get(..count).unwrap_or(rest);
-    let per_line = const { LINE / size_of::<T>() };
-    for line in wanted.chunks(per_line) {
-        fetch(&line[0]);
+    let mut line = 0;
+    while line < size_of_val(wanted) {
+        fetch(wanted.as_ptr().wrapping_byte_add(line));
+        line += LINE;
     }
     // Where they do not begin with a line, they end in one more.
     if let Some(last) = wanted.last() {
@@ -31,16 +32,16 @@ pub(crate) fn prefetch<T>(all: &[T], first: usize, count: usize) {
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn fetch<T>(element: &T) {
+fn fetch<T>(place: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing that the program sees and never faults; every x86-64 has it.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) }
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
 }
 
 /// Other processors find out by themselves what is read, a little later.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn fetch<T>(_: &T) {}
+fn fetch<T>(_: *const T) {}
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::filter::{Answer, KeyHash, hash_key};
+use crate::filter::{Answer, KeyHash, Lookup, hash_key};
 use crate::key::{Kind, Sequence};
+use crate::memtable::Memtable;
 use crate::segment::{Hit, Probe, Segment};
 use crate::slice::Slice;
 use crate::version::Run;
@@ -15,6 +16,8 @@ use super::shared::{Shared, View};
 
 /// Is told of each step of a lookup. The empty one costs nothing.
 trait Observer {
+    /// Whether it wants to know more than who only looks a key up.
+    const WATCHES: bool;
     /// A step begins.
     fn begin(&mut self);
     /// A memtable was asked.
@@ -26,6 +29,8 @@ trait Observer {
 struct Silent;
 
 impl Observer for Silent {
+    const WATCHES: bool = false;
+
     fn begin(&mut self) {}
     fn memtable(&mut self, _: Source, _: Option<&Hit>) {}
     fn run(&mut self, _: Source, _: Option<(&Segment, &Probe, Option<&Hit>)>) {}
@@ -53,7 +58,8 @@ impl Shared {
     ) -> Result<Option<Hit>> {
         let hash = hash_key(self.hash_seed, key);
         // Before the memtables are asked: what is prefetched arrives meanwhile.
-        let candidates = candidates(view.version.runs(), (hash, key));
+        let mut candidates = [const { None }; AT_ONCE];
+        begin(view.version.runs(), (hash, key), &mut candidates);
         if let Some(hit) = lookup_memtables(view, (hash, key), sequence, observer) {
             self.counters.lookups.memtable_hit();
             return Ok(Some(hit));
@@ -73,8 +79,15 @@ impl Shared {
         for (ordinal, run) in runs.iter().enumerate() {
             observer.begin();
             let (run_ordinal, level) = (ordinal, run.level);
-            let candidate = candidates.get(ordinal).copied();
-            let Some(segment) = candidate.unwrap_or_else(|| run.find(key)) else {
+            let late;
+            let candidate = match candidates.get(ordinal) {
+                Some(candidate) => candidate,
+                None => {
+                    late = Candidate::of(run, (hash, key));
+                    &late
+                }
+            };
+            let Some(Candidate { segment, begun }) = candidate else {
                 observer.run(
                     Source::NoSegment {
                         run: run_ordinal,
@@ -85,7 +98,11 @@ impl Shared {
                 continue;
             };
             let mut probe = Probe::default();
-            let hit = segment.get((hash, key), sequence, &self.caches, &mut probe)?;
+            let (key, caches) = ((hash, key), (&*self.caches, &mut probe));
+            let hit = match O::WATCHES {
+                true => segment.get::<true>(begun.as_ref(), key, sequence, caches)?,
+                false => segment.get::<false>(begun.as_ref(), key, sequence, caches)?,
+            };
             let source = Source::Segment {
                 run: run_ordinal,
                 level,
@@ -123,19 +140,32 @@ impl Shared {
 /// So many runs are asked as if at once: their filters are on their way while the first is asked.
 const AT_ONCE: usize = 12;
 
-/// The segment of each of the first runs that can hold the key.
-type Candidates<'a> = [Option<&'a Arc<Segment>>; AT_ONCE];
+/// The segment of a run that can hold the key, and what its filter told so far.
+struct Candidate<'a> {
+    segment: &'a Segment,
+    begun: Option<Lookup>,
+}
 
-#[inline]
-fn candidates<'a>(runs: &'a [Run], (hash, key): (KeyHash, &[u8])) -> Candidates<'a> {
-    let mut candidates = [None; AT_ONCE];
-    for (candidate, run) in candidates.iter_mut().zip(runs) {
-        *candidate = run.find(key);
-        if let Some(segment) = candidate {
-            segment.prefetch(hash);
-        }
+impl Candidate<'_> {
+    /// Begins to ask the run.
+    #[inline]
+    fn of<'a>(run: &'a Run, (hash, key): (KeyHash, &[u8])) -> Option<Candidate<'a>> {
+        run.find(key).map(|segment| Candidate {
+            segment,
+            begun: segment.begin(hash),
+        })
     }
-    candidates
+}
+
+/// Those of the first runs.
+type Candidates<'a> = [Option<Candidate<'a>>; AT_ONCE];
+
+/// Begins to ask the first runs.
+#[inline]
+fn begin<'a>(runs: &'a [Run], key: (KeyHash, &[u8]), candidates: &mut Candidates<'a>) {
+    for (candidate, run) in candidates.iter_mut().zip(runs) {
+        *candidate = Candidate::of(run, key);
+    }
 }
 
 fn lookup_memtables<O: Observer>(
@@ -144,20 +174,18 @@ fn lookup_memtables<O: Observer>(
     sequence: Sequence,
     observer: &mut O,
 ) -> Option<Hit> {
-    let sealed = view.sealed.iter().map(|sealed| &sealed.table).enumerate();
-    let active = std::iter::once((None, &view.active));
-    for (ordinal, table) in active.chain(sealed.map(|(ordinal, table)| (Some(ordinal), table))) {
+    let mut ask = |table: &Memtable, source: Source| {
         observer.begin();
         let hit = table
             .get(hash, key, sequence)
             .map(|(kind, value)| Hit { kind, value });
-        let source = ordinal.map_or(Source::ActiveMemtable, Source::SealedMemtable);
         observer.memtable(source, hit.as_ref());
-        if hit.is_some() {
-            return hit;
-        }
-    }
-    None
+        hit
+    };
+    ask(&view.active, Source::ActiveMemtable).or_else(|| {
+        let mut sealed = view.sealed.iter().enumerate();
+        sealed.find_map(|(ordinal, sealed)| ask(&sealed.table, Source::SealedMemtable(ordinal)))
+    })
 }
 
 /// The account of an explained lookup.
@@ -198,6 +226,8 @@ impl Account {
 }
 
 impl Observer for Account {
+    const WATCHES: bool = true;
+
     fn begin(&mut self) {
         self.started = Some(Instant::now());
     }

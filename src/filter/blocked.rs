@@ -5,8 +5,6 @@
 //! instead of 0.82 % at 10 bits per key). The high bits of the mixed hash choose the line, the low 32
 //! bits the bits in it; how is part of the disk format.
 
-use crate::prefetch::prefetch;
-
 use super::form::Form;
 use super::hash::{mix, start_of};
 use super::header::{Fields, require};
@@ -140,12 +138,6 @@ impl Blocked {
             row: mixed,
             fingerprint: 0,
         })
-    }
-
-    #[inline]
-    pub(super) fn prefetch(&self, hash: KeyHash, body: &[u64]) {
-        let line = start_of(mix(hash, self.salt), u64::from(self.lines));
-        prefetch(body, line as usize * LINE_WORDS, LINE_WORDS);
     }
 
     #[inline]

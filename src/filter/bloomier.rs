@@ -17,6 +17,8 @@
 //! search in the block, and spent on the fingerprint the same bits save reads. For the same reason a
 //! fractional bit is a block bit or a fingerprint bit, never a slot bit.
 
+use std::hint::select_unpredictable;
+
 use crate::turns;
 
 use super::band::Row;
@@ -102,11 +104,22 @@ impl Layout {
     /// What a value of so many bits, 1 to 64, says about the key whose fingerprint was taken from it.
     #[inline(always)]
     fn answer(&self, value: u64, bits: u32) -> Answer {
+        self.answer_unless(value, bits, |_| false)
+    }
+
+    /// The same, but no if the block is refuted.
+    ///
+    /// An absent key's value is rejected here by chance and else refuted, nearly always: which of the two
+    /// nobody can foretell, so there is one branch for both.
+    #[inline(always)]
+    fn answer_unless(&self, value: u64, bits: u32, is_refuted: impl FnOnce(u32) -> bool) -> Answer {
         // With what is above the slot: it is the fingerprint, of which only zeros pass.
         let slot = value >> self.block_bits;
         // At most 32 bits.
         let block = (value & self.block_max) as u32;
-        if slot > self.stored_slot_max || block >= self.block_count {
+        let is_one = (slot <= self.stored_slot_max) & (block < self.block_count);
+        // In place of one that is none, block 0 is asked for.
+        if !is_one | is_refuted(select_unpredictable(is_one, block, 0)) {
             return Answer::No;
         }
         Answer::At(Location {
@@ -355,12 +368,6 @@ impl Bloomier {
         }
     }
 
-    /// As if no key were bumped; in these filters few are.
-    #[inline]
-    pub(super) fn prefetch(&self, hash: KeyHash, body: &[u64]) {
-        self.ribbon.prefetch_first(mix(hash, self.salt), body);
-    }
-
     fn lookup(&self, spot: Spot, fingerprint: u64) -> Lookup {
         match spot {
             Spot::Body(window) => Lookup::Window(window),
@@ -374,8 +381,15 @@ impl Bloomier {
     }
 
     #[inline]
-    pub(super) fn answer(&self, window: &Window, words: &[u64], form: Form) -> Answer {
-        self.layout.answer(form.open(window, words), window.planes)
+    pub(super) fn answer(
+        &self,
+        window: &Window,
+        words: &[u64],
+        form: Form,
+        is_refuted: impl FnOnce(u32) -> bool,
+    ) -> Answer {
+        let value = form.open(window, words);
+        self.layout.answer_unless(value, window.planes, is_refuted)
     }
 
     /// Locates and answers, with a form of [`Form::open`]. `SPLIT` may be false where all values have

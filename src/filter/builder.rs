@@ -3,7 +3,7 @@
 use crate::mapped::MappedVec;
 use crate::turns;
 
-use super::{Answer, Build, Built, Filter, FilterSpec, KeyHash, Place};
+use super::{Answer, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place};
 use super::{blocked, bloomier, family};
 
 /// Keys whose part of the filter is on its way from memory while another is looked up.
@@ -69,8 +69,10 @@ impl Builder {
         let mut later = later.chain(std::iter::repeat(None));
         self.hashes.iter().enumerate().all(|(key, hash)| {
             turns::after(key, turns::KEYS);
-            if let Some(later) = later.next().flatten() {
-                filter.prefetch(*later, &built.body);
+            if let Some(later) = later.next().flatten()
+                && let Lookup::Window(window) = filter.locate(*later)
+            {
+                filter.prefetch(&window, &built.body);
             }
             filter.ask(*hash, &built.body) != Answer::No
         })

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::prefetch::prefetch;
+
 /// What the resident part of a filter knows about a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lookup {
@@ -53,6 +55,12 @@ impl Window {
     pub(super) fn of<'a>(&self, body: &'a [u64]) -> Option<&'a [u64]> {
         body.get(self.first as usize..)?
             .get(..self.count() as usize)
+    }
+
+    /// Begins to fetch the words from a body that is in memory as a whole.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, body: &[u64]) {
+        prefetch(body, self.first as usize, self.count() as usize);
     }
 }
 

@@ -169,10 +169,29 @@ impl Filter {
         }
         match &self.family {
             Family::Bloom(bloom) => bloom.answer(window, words, self.form),
-            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form),
+            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form, |_| false),
             Family::Scattered(scattered) => scattered.answer(window, words),
             // It has no windows.
             Family::Held(_) => Answer::Maybe,
+        }
+    }
+
+    /// The second step for a body that is in memory as a whole. A block that the caller knows not to hold
+    /// the key is as good as a no, and costs less if it is told here; of a filter that does not tell blocks
+    /// nothing is asked.
+    #[inline]
+    pub(crate) fn answer_unless(
+        &self,
+        window: &Window,
+        body: &[u64],
+        is_refuted: impl FnOnce(u32) -> bool,
+    ) -> Answer {
+        let Some(words) = window.of(body) else {
+            return Answer::Maybe;
+        };
+        match &self.family {
+            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form, is_refuted),
+            _ => self.answer(window, words),
         }
     }
 
@@ -192,13 +211,12 @@ impl Filter {
         }
     }
 
-    /// Begins to fetch into the processor's cache what [`Filter::ask`] will most likely read, for who
-    /// has several filters to ask; changes nothing else.
+    /// Begins to fetch into the processor's cache what the second step will read, for who has several
+    /// filters to ask; changes nothing else.
     #[inline]
-    pub fn prefetch(&self, hash: KeyHash, body: &[u64]) {
+    pub fn prefetch(&self, window: &Window, body: &[u64]) {
         match &self.family {
-            Family::Bloom(bloom) => bloom.prefetch(hash, body),
-            Family::Bloomier(bloomier) => bloomier.prefetch(hash, body),
+            Family::Bloom(_) | Family::Bloomier(_) => window.prefetch(body),
             // Their words lie all over the place.
             Family::Scattered(_) | Family::Held(_) => {}
         }

@@ -16,8 +16,6 @@
 //! 4. The blocks before a layer's `split` have `narrow` planes, the others `wide`. A key has as many
 //!    bits as the block it starts in.
 
-use crate::prefetch::prefetch;
-
 use super::Damaged;
 use super::band::Row;
 use super::hash::{coefficients, remix, start_of};
@@ -214,15 +212,6 @@ impl Ribbon {
             row: coefficients(mixed),
             fingerprint,
         })
-    }
-
-    /// Begins to fetch the threshold and the window of a key in the first layer.
-    #[inline]
-    pub(super) fn prefetch_first(&self, mixed: u64, body: &[u64]) {
-        let start = start_of(mixed, self.first.starts);
-        prefetch(&self.thresholds, (start / (4 * BUCKET_STARTS)) as usize, 1);
-        let first = words_before(start / BLOCK_SLOTS, self.first.split, self.planes);
-        prefetch(body, first as usize, 2 * usize::from(self.planes.wide));
     }
 
     /// Finds the place of a key's value that is not in the first layer, from the same mixed hash.

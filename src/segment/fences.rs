@@ -182,6 +182,7 @@ impl Fences {
             .then_with(|| self.fence(block).cmp(rest))
     }
 
+    #[inline]
     fn split<'a>(&self, key: &'a [u8]) -> (u64, &'a [u8]) {
         let rest = key.get(self.prefix_len..).unwrap_or_default();
         (head(rest), rest)
@@ -240,7 +241,7 @@ impl Fences {
         let key = self.split(key);
         let ordinal = block as usize;
         if ordinal >= self.heads.len()
-            || !self.may_cover(ordinal, key.0)
+            || !self.stride_may_cover(ordinal, key.0)
             || (block > 0 && self.compare(ordinal, key) == Ordering::Greater)
             || self.begins_with_older(block, key)
         {
@@ -256,15 +257,25 @@ impl Fences {
         }
     }
 
+    /// Whether a key can be in a block, as far as that is told by what is in the processor's cache: nearly
+    /// never, if the block is any of them.
+    #[inline]
+    pub(crate) fn may_cover(&self, block: u32, key: &[u8]) -> bool {
+        self.stride_may_cover(block as usize, self.split(key).0)
+    }
+
     /// Whether the stride of a block has room for a key with this head. A block that a filter names for a
     /// key that is not there is any of them: what refutes it should be in the processor's cache, and all
     /// heads are too many for that.
     #[inline]
-    fn may_cover(&self, ordinal: usize, key_head: u64) -> bool {
+    fn stride_may_cover(&self, ordinal: usize, key_head: u64) -> bool {
         let stride = ordinal / STRIDE;
+        let Some(first) = self.tops.get(stride) else {
+            return false;
+        };
         let next = self.tops.get(stride + 1).copied().unwrap_or(u64::MAX);
         // Both, whatever the first says: only the outcome of the two together can be foretold.
-        (self.tops[stride] <= key_head) & (key_head <= next)
+        (*first <= key_head) & (key_head <= next)
     }
 
     /// How many blocks lie before a key, in fractions: within its block the key stands where it

@@ -154,30 +154,49 @@ impl SegmentFilter {
         pages.filter_map(check).collect()
     }
 
-    /// Asks the filter. A page that cannot be read means "maybe": counted, never an error.
-    pub(crate) fn ask(&self, hash: KeyHash, caches: &Caches, probe: &mut Probe) -> Answer {
-        if let Body::Pinned(words) = &self.body {
-            return self.filter.ask(hash, words.get());
+    /// Whether the block that an answer names is the one that the key is in, if it is anywhere.
+    #[inline]
+    pub(super) fn names_the_block(&self) -> bool {
+        !self.equal_hashes && self.filter.block_ordinal_complete()
+    }
+
+    /// The first step of a lookup. Begins to fetch what the second will read, if it is in memory.
+    #[inline]
+    pub(super) fn begin(&self, hash: KeyHash) -> Lookup {
+        let lookup = self.filter.locate(hash);
+        if let (Lookup::Window(window), Body::Pinned(words)) = (&lookup, &self.body) {
+            self.filter.prefetch(window, words.get());
         }
-        let window = match self.filter.locate(hash) {
-            Lookup::Answered(answer) => return answer,
+        lookup
+    }
+
+    /// The second step. A block that `is_refuted` may count as a no. A page that cannot be read means
+    /// "maybe": counted, never an error.
+    #[inline]
+    pub(super) fn answer(
+        &self,
+        lookup: &Lookup,
+        is_refuted: impl FnOnce(u32) -> bool,
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Answer {
+        let window = match lookup {
+            Lookup::Answered(answer) => return *answer,
             Lookup::Window(window) => window,
         };
-        match self.fetch(&window, (caches, probe)) {
+        match &self.body {
+            Body::Pinned(words) => self.filter.answer_unless(window, words.get(), is_refuted),
+            Body::OnDisk => self.answer_from_disk(window, (caches, probe)),
+        }
+    }
+
+    fn answer_from_disk(&self, window: &Window, (caches, probe): (&Caches, &mut Probe)) -> Answer {
+        match self.fetch(window, (caches, probe)) {
             Ok(answer) => answer,
             Err(_damaged) => {
                 probe.filter_damaged = true;
                 self.damaged_pages.fetch_add(1, Ordering::Relaxed);
                 Answer::Maybe
             }
-        }
-    }
-
-    /// Begins to fetch what [`SegmentFilter::ask`] will read, if it is in memory.
-    #[inline]
-    pub(super) fn prefetch(&self, hash: KeyHash) {
-        if let Body::Pinned(words) = &self.body {
-            self.filter.prefetch(hash, words.get());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Looks a key up in a segment: filter, block, entry.
 
 use crate::error::Result;
-use crate::filter::{Answer, KeyHash};
+use crate::filter::{Answer, KeyHash, Lookup};
 use crate::format::block::Found;
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
@@ -53,56 +53,77 @@ pub(super) enum Next {
 }
 
 impl Segment {
-    /// Begins to fetch what a [`Segment::get`] that is to come will read first.
+    /// The first step of a lookup, which touches memory only and begins to fetch what the second,
+    /// [`Segment::get`], will read first. `None` where there is no filter to ask.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: KeyHash) {
-        if let Ok(body) = self.body()
-            && let FilterState::Ready(filter) = &body.filter
-        {
-            filter.prefetch(hash);
+    pub(crate) fn begin(&self, hash: KeyHash) -> Option<Lookup> {
+        match self.filter()? {
+            FilterState::Ready(filter) => Some(filter.begin(hash)),
+            FilterState::Damaged(_) | FilterState::None => None,
         }
     }
 
     /// The newest entry of `key` that is at most `sequence`. The key lies between the first and
-    /// the last key of the segment.
+    /// the last key of the segment; `begun` is what [`Segment::begin`] returned for its hash.
     ///
     /// Reads nothing if the filter says no, else at most one data block (more only for a key
     /// whose versions fill blocks, or when two keys of the segment have equal hashes).
-    pub(crate) fn get(
+    ///
+    /// For who is `WATCHED`, what the fences refute is told apart from what the filter rejects.
+    #[inline]
+    pub(crate) fn get<const WATCHED: bool>(
         &self,
+        begun: Option<&Lookup>,
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
-        caches: &Caches,
-        probe: &mut Probe,
+        (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Option<Hit>> {
         let body = self.body()?;
+        let answer = Self::answer::<WATCHED>(body, begun, key, (caches, probe));
+        if answer == Answer::No {
+            body.counters.count(false, probe);
+            return Ok(None);
+        }
         let wanted = Wanted {
             hash,
             key,
             sequence,
         };
-        let hit = match Self::answer(body, hash, caches, probe) {
-            Answer::No => None,
-            answer => self.find(body, answer, &wanted, (caches, probe))?,
-        };
-        body.counters.count(hit.is_some(), probe);
-        Ok(hit)
+        self.get_at(body, answer, &wanted, (caches, probe))
     }
 
     /// What the filter says. Without one, each key may be there.
-    fn answer(body: &Body, hash: KeyHash, caches: &Caches, probe: &mut Probe) -> Answer {
-        match &body.filter {
-            FilterState::Ready(filter) => {
-                let answer = filter.ask(hash, caches, probe);
-                probe.answer = Some(answer);
-                answer
-            }
-            FilterState::Damaged(_) => {
-                probe.filter_damaged = true;
-                Answer::Maybe
-            }
-            FilterState::None => Answer::Maybe,
-        }
+    #[inline]
+    fn answer<const WATCHED: bool>(
+        body: &Body,
+        begun: Option<&Lookup>,
+        key: &[u8],
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Answer {
+        let (FilterState::Ready(filter), Some(begun)) = (&body.filter, begun) else {
+            probe.filter_damaged |= matches!(body.filter, FilterState::Damaged(_));
+            return Answer::Maybe;
+        };
+        // Of two keys with one hash, the filter names the block of one.
+        let may_refute = !WATCHED && filter.names_the_block();
+        let is_refuted = |block| may_refute && !body.fences.may_cover(block, key);
+        let answer = filter.answer(begun, is_refuted, (caches, probe));
+        probe.answer = Some(answer);
+        answer
+    }
+
+    /// The same, with the filter's answer.
+    #[inline(never)]
+    fn get_at(
+        &self,
+        body: &Body,
+        answer: Answer,
+        wanted: &Wanted<'_>,
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Result<Option<Hit>> {
+        let hit = self.find(body, answer, wanted, (caches, probe))?;
+        body.counters.count(hit.is_some(), probe);
+        Ok(hit)
     }
 
     /// The newest entry of the key, if it is kept by itself and not too new.
@@ -158,7 +179,7 @@ impl Segment {
         (hash, key): (KeyHash, &[u8]),
         (caches, probe): (&Caches, &mut Probe),
     ) -> Next {
-        let answer = filter.ask(hash, caches, probe);
+        let answer = filter.answer(&filter.begin(hash), |_| false, (caches, probe));
         probe.answer = Some(answer);
         Self::next(body, filter, (answer, key), probe)
     }

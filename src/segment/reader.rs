@@ -109,6 +109,12 @@ impl Segment {
         self
     }
 
+    #[inline]
+    pub(super) fn filter(&self) -> Option<&FilterState> {
+        self.body.as_ref().ok().map(|body| &body.filter)
+    }
+
+    #[inline]
     pub(super) fn body(&self) -> Result<&Body> {
         match &self.body {
             Ok(body) => Ok(body),

@@ -164,14 +164,30 @@ fn write_to(
 
 impl World {
     fn get(&self, key: &[u8], sequence: u64) -> (Option<(Kind, Slice)>, Probe) {
+        let watched = self.get_by::<true>(key, sequence);
+        let (hit, probe) = self.get_by::<false>(key, sequence);
+        assert_eq!(
+            (&hit, probe.data_blocks),
+            (&watched.0, watched.1.data_blocks)
+        );
+        watched
+    }
+
+    fn get_by<const WATCHED: bool>(
+        &self,
+        key: &[u8],
+        sequence: u64,
+    ) -> (Option<(Kind, Slice)>, Probe) {
         let mut probe = Probe::default();
         if !self.segment.covers(key) {
             return (None, probe);
         }
         let hash = HASHES[self.setup.hash](SEED, key);
+        let begun = self.segment.begin(hash);
+        let ways = (&*self.caches, &mut probe);
         let hit = self
             .segment
-            .get((hash, key), Sequence(sequence), &self.caches, &mut probe)
+            .get::<WATCHED>(begun.as_ref(), (hash, key), Sequence(sequence), ways)
             .unwrap();
         (hit.map(|hit| (hit.kind, hit.value)), probe)
     }

@@ -14,6 +14,10 @@ type Ends<'a> = (&'a [u8], &'a [u8]);
 pub(super) struct Bounds {
     /// What all keys of the run begin with.
     prefix: Box<[u8]>,
+    /// The head of the prefix, and which bits of it count: a look at a number in place of a comparison of
+    /// bytes, for prefixes of up to eight.
+    prefix_head: u64,
+    prefix_mask: u64,
     /// Heads of the first key of each segment, and of the last.
     heads: Box<[(u64, u64)]>,
 }
@@ -25,8 +29,13 @@ impl Bounds {
         let (_, last) = segments.clone().next_back().unwrap_or_default();
         let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
         let rest = |key: &[u8]| head(key.get(shared..).unwrap_or_default());
+        let prefix = first.get(..shared).unwrap_or_default();
+        let bits = 8 * shared.min(size_of::<u64>()) as u32;
         Bounds {
-            prefix: first.get(..shared).unwrap_or_default().into(),
+            prefix: prefix.into(),
+            prefix_head: head(prefix),
+            // Its highest bits.
+            prefix_mask: !u64::MAX.checked_shr(bits).unwrap_or(0),
             heads: segments
                 .map(|(first, last)| (rest(first), rest(last)))
                 .collect(),
@@ -37,7 +46,7 @@ impl Bounds {
     /// made of.
     #[inline]
     pub(super) fn find<'a>(&self, key: &[u8], ends: impl Fn(usize) -> Ends<'a>) -> Option<usize> {
-        let head = head(key.strip_prefix(&*self.prefix)?);
+        let head = head(self.rest(key)?);
         let mut at = self.heads.partition_point(|(_, last)| *last < head);
         while self.heads.get(at)?.1 == head && ends(at).1 < key {
             at += 1;
@@ -45,6 +54,16 @@ impl Bounds {
         let first = self.heads[at].0;
         let covers = first < head || (first == head && ends(at).0 <= key);
         covers.then_some(at)
+    }
+
+    /// What follows the prefix, if the key begins with it.
+    #[inline]
+    fn rest<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        if (head(key) ^ self.prefix_head) & self.prefix_mask != 0 {
+            return None;
+        }
+        let (prefix, rest) = key.split_at_checked(self.prefix.len())?;
+        (prefix.len() <= size_of::<u64>() || *prefix == *self.prefix).then_some(rest)
     }
 }
 

@@ -69,7 +69,14 @@ pub(super) fn ask_bloom(filter: &Blocked, hash: KeyHash, body: &[u64]) -> Answer
 #[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
     let planes = window.planes;
-    let value = evaluate(words, planes as usize, window.row, window.shift);
+    let (count, row, shift) = (planes as usize, window.row, window.shift);
+    // A way for each case, so that that of most filters is straight.
+    let value = match planes {
+        ..=8 => evaluate_groups::<1>(words, count, row, shift),
+        9..=16 => evaluate_groups::<2>(words, count, row, shift),
+        17..=24 => evaluate_groups::<3>(words, count, row, shift),
+        _ => evaluate(words, count, row, shift),
+    };
     value ^ _bzhi_u64(window.fingerprint, planes)
 }
 
