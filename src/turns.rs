@@ -1,8 +1,18 @@
 //! Turns on a processor that others wait for.
 //!
 //! Where there are fewer processors than threads, the kernel lets one that computes go on for milliseconds,
-//! and a writer whose put takes half a microsecond waits as long behind a merge. So work in the background
-//! offers its place after each [`BYTES`] that it writes, or about as much of other work.
+//! and a writer whose put takes half a microsecond waits as long behind a merge. So a merge offers its
+//! place after each [`BYTES`] that it writes, or about as much of other work.
+//!
+//! A flush does not: whoever computes, nice or not, would take each offer, and as long as it is under way
+//! there are two memtables in memory, which at full speed are filled in as little time as it takes.
+
+use std::cell::Cell;
+
+thread_local! {
+    /// Whether this thread comes last.
+    static IS_LAST: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What is written between two offers, which takes about 0.2 ms.
 pub(crate) const BYTES: u64 = 64 << 10;
@@ -18,9 +28,11 @@ pub(crate) fn after(step: usize, every: usize) {
     }
 }
 
-/// From now on the calling thread gets a third of what others get of a processor that both want; all
-/// of one that nobody else wants. Only where the kernel knows that of threads, not of processes.
+/// From now on the calling thread offers its turns, and gets a third of what others get of a processor that
+/// both want; all of one that nobody else wants. The latter only where the kernel knows that of threads,
+/// not of processes.
 pub(crate) fn come_last() {
+    IS_LAST.set(true);
     #[cfg(target_os = "linux")]
     lower_priority();
 }
@@ -39,9 +51,12 @@ fn lower_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, was + NICENESS) };
 }
 
-/// Lets others have the processor first, if any wait for it; returns at once otherwise (0.3 to 0.5 us).
+/// Lets others have the processor first, if this thread comes last and any wait for it; returns at once
+/// otherwise (0.3 to 0.5 us).
 pub(crate) fn offer() {
-    std::thread::yield_now();
+    if IS_LAST.get() {
+        std::thread::yield_now();
+    }
 }
 
 #[cfg(test)]
