@@ -82,6 +82,8 @@ pub(super) fn solve(equations: &mut Equations, width: Width) -> Solved {
         keys = &mut *bumped;
     }
     solver.tail(keys, spare);
+    // Keys for the next filter are gathered for ten times as long as this took: others may need the memory.
+    *spare = MappedVec::default();
     Solved {
         ribbon: solver.ribbon,
         body: solver.body,
