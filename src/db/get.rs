@@ -58,35 +58,45 @@ impl Shared {
     ) -> Result<Option<Hit>> {
         let hash = hash_key(self.hash_seed, key);
         // Before the memtables are asked: what is prefetched arrives meanwhile.
-        let mut candidates = [const { None }; AT_ONCE];
-        begin(view.version.runs(), (hash, key), &mut candidates);
+        let runs = view.version.runs();
+        let first = runs.first().and_then(|run| Candidate::of(run, (hash, key)));
+        let others;
+        let later = match runs.get(1..) {
+            None | Some([]) => [].as_slice(),
+            Some(runs) => {
+                others = Candidate::of_each(runs, (hash, key));
+                &others
+            }
+        };
         if let Some(hit) = lookup_memtables(view, (hash, key), sequence, observer) {
             self.counters.lookups.memtable_hit();
             return Ok(Some(hit));
         }
-        self.lookup_runs((view, &candidates), (hash, key), sequence, observer)
+        self.lookup_runs((runs, &first, later), (hash, key), sequence, observer)
     }
 
+    /// Ends what was begun in the first run and some later ones, and asks the others.
+    #[inline]
     fn lookup_runs<O: Observer>(
         &self,
-        (view, candidates): (&View, &Candidates<'_>),
+        (runs, first, later): (&[Run], &Option<Candidate<'_>>, &[Option<Candidate<'_>>]),
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         observer: &mut O,
     ) -> Result<Option<Hit>> {
         let mut read = (0, 0);
-        let runs = view.version.runs();
         for (ordinal, run) in runs.iter().enumerate() {
             observer.begin();
-            let (run_ordinal, level) = (ordinal, run.level);
-            let late;
-            let candidate = match candidates.get(ordinal) {
-                Some(candidate) => candidate,
-                None => {
-                    late = Candidate::of(run, (hash, key));
-                    &late
+            let begun;
+            let candidate = match ordinal.checked_sub(1).map(|nth| later.get(nth)) {
+                None => first,
+                Some(Some(candidate)) => candidate,
+                Some(None) => {
+                    begun = Candidate::of(run, (hash, key));
+                    &begun
                 }
             };
+            let (run_ordinal, level) = (ordinal, run.level);
             let Some(Candidate { segment, begun }) = candidate else {
                 observer.run(
                     Source::NoSegment {
@@ -137,8 +147,9 @@ impl Shared {
     }
 }
 
-/// So many runs are asked as if at once: their filters are on their way while the first is asked.
-const AT_ONCE: usize = 12;
+/// So many runs behind the first are asked as if at once: their filters are on their way while the first is
+/// asked.
+const AT_ONCE: usize = 11;
 
 /// The segment of a run that can hold the key, and what its filter told so far.
 struct Candidate<'a> {
@@ -146,28 +157,28 @@ struct Candidate<'a> {
     begun: Option<Lookup>,
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
     /// Begins to ask the run.
     #[inline]
-    fn of<'a>(run: &'a Run, (hash, key): (KeyHash, &[u8])) -> Option<Candidate<'a>> {
+    fn of(run: &'a Run, (hash, key): (KeyHash, &[u8])) -> Option<Candidate<'a>> {
         run.find(key).map(|segment| Candidate {
             segment,
             begun: segment.begin(hash),
         })
     }
-}
 
-/// Those of the first runs.
-type Candidates<'a> = [Option<Candidate<'a>>; AT_ONCE];
-
-/// Begins to ask the first runs.
-#[inline]
-fn begin<'a>(runs: &'a [Run], key: (KeyHash, &[u8]), candidates: &mut Candidates<'a>) {
-    for (candidate, run) in candidates.iter_mut().zip(runs) {
-        *candidate = Candidate::of(run, key);
+    /// Begins to ask the first of these.
+    #[inline]
+    fn of_each(runs: &'a [Run], key: (KeyHash, &[u8])) -> [Option<Candidate<'a>>; AT_ONCE] {
+        let mut candidates = [const { None }; AT_ONCE];
+        for (candidate, run) in candidates.iter_mut().zip(runs) {
+            *candidate = Candidate::of(run, key);
+        }
+        candidates
     }
 }
 
+#[inline]
 fn lookup_memtables<O: Observer>(
     view: &View,
     (hash, key): (KeyHash, &[u8]),

@@ -151,6 +151,7 @@ impl Memtable {
     }
 
     /// The newest entry of `key` that is at most `sequence`.
+    #[inline]
     pub(crate) fn get(
         &self,
         hash: KeyHash,
@@ -158,7 +159,15 @@ impl Memtable {
         sequence: Sequence,
     ) -> Option<(Kind, Slice)> {
         // Where nothing was written since the last flush, the filter would be a wait for nothing.
-        if self.tree.is_empty() || !self.filter.may_contain(hash) {
+        if self.tree.is_empty() {
+            return None;
+        }
+        self.get_written(hash, key, sequence)
+    }
+
+    #[inline(never)]
+    fn get_written(&self, hash: KeyHash, key: &[u8], sequence: Sequence) -> Option<(Kind, Slice)> {
+        if !self.filter.may_contain(hash) {
             return None;
         }
         let entry = self.tree.entry(self.tree.first(Target { key, sequence })?);
