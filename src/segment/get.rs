@@ -112,7 +112,8 @@ impl Segment {
         answer
     }
 
-    /// The same, with the filter's answer.
+    /// The rest of [`Segment::get`], where the filter did not say no: a call of its own, so that the way of
+    /// most absent keys needs none.
     #[inline(never)]
     fn get_at(
         &self,

@@ -109,6 +109,7 @@ impl Segment {
         self
     }
 
+    /// `None` when the segment is damaged; makes no copy of the error, as [`Segment::body`] does.
     #[inline]
     pub(super) fn filter(&self) -> Option<&FilterState> {
         self.body.as_ref().ok().map(|body| &body.filter)
