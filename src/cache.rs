@@ -78,6 +78,12 @@ impl<V: Weigh + Clone> Cache<V> {
         found
     }
 
+    /// Counts a lookup that found nothing, by someone who knew that without looking.
+    #[inline]
+    pub(crate) fn note_miss(&self) {
+        self.outcomes.mine().add(MISS, 1);
+    }
+
     pub(crate) fn insert(&self, key: CacheKey, value: V) {
         if let Some(cache) = &self.inner {
             cache.insert(key, value);

@@ -1,5 +1,6 @@
 //! Bytes that keep their memory alive: a cheap handle into a block, a map or the memtable.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,9 +11,10 @@ use crate::arena::Chunk;
 
 /// A read-only piece of bytes that is cheap to clone and keeps the memory it lies in alive.
 ///
-/// A value returned by a lookup is a `Slice` into its data block: nothing is copied, and the
-/// whole block (4 KiB by default) stays in memory as long as the slice does. Use
-/// `to_vec()` to keep a small value for long.
+/// A value returned by a lookup is a `Slice` into its data block where that stays in memory anyway, in
+/// the cache or a map, or is not much longer than the value: nothing is copied, and the whole block
+/// (4 KiB by default) stays in memory as long as the slice does. Use `to_vec()` to keep a small value for
+/// long.
 #[derive(Clone)]
 pub struct Slice {
     owner: Owner,
@@ -87,8 +89,8 @@ impl Slice {
             fill(&mut bytes)?;
             return Ok(Slice::from(bytes));
         };
-        let mut bytes: Arc<[u8]> = Arc::from(zeros);
-        // Nobody else has it yet.
+        let mut bytes = spare(len).unwrap_or_else(|| Arc::from(zeros));
+        // Nobody else has it.
         if let Some(bytes) = Arc::get_mut(&mut bytes) {
             fill(bytes)?;
         }
@@ -123,10 +125,45 @@ impl Slice {
         }
     }
 
+    /// [`Slice::into_part`], but if nobody else has the rest, which is more than the part, that does not
+    /// stay in memory for it: the next [`Slice::filled`] of this thread has the memory.
+    pub(crate) fn into_part_alone(mut self, range: Range<usize>) -> Slice {
+        if let Owner::Heap(bytes) = &mut self.owner
+            && range.len() <= bytes.len() / 2
+            && Arc::get_mut(bytes).is_some()
+        {
+            let part = Slice::from(&self[range]);
+            if let Owner::Heap(bytes) = self.owner {
+                // A thread that ends has no use for it.
+                SPARE.try_with(|spare| spare.set(Some(bytes))).ok();
+            }
+            return part;
+        }
+        self.into_part(range)
+    }
+
     /// Whether the bytes lie in a memory map and cost no memory of the process's own.
     pub(crate) fn is_mapped(&self) -> bool {
         matches!(self.owner, Owner::Map(_))
     }
+}
+
+thread_local! {
+    /// Memory of the length that is usually read, which this thread read into last and nobody has.
+    static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
+}
+
+/// So many bytes of whatever, if there are any to spare.
+fn spare(len: usize) -> Option<Arc<[u8]>> {
+    let take = |spare: &Cell<Option<Arc<[u8]>>>| {
+        let bytes = spare.take()?;
+        if bytes.len() == len {
+            return Some(bytes);
+        }
+        spare.set(Some(bytes));
+        None
+    };
+    SPARE.try_with(take).ok().flatten()
 }
 
 impl Deref for Slice {
@@ -238,6 +275,35 @@ mod tests {
             format!("{:?}", Slice::from(&b"a\x1b\"\xff"[..])),
             r#""a\x1b\"\xff""#
         );
+    }
+
+    #[test]
+    fn memory_that_nobody_has_is_filled_again() {
+        let filled = |byte: u8| {
+            let fill = |bytes: &mut [u8]| {
+                bytes.fill(byte);
+                Ok::<(), ()>(())
+            };
+            Slice::filled(4096, fill).unwrap()
+        };
+        let place = |slice: &Slice| slice.as_ptr();
+        let first = filled(1);
+        let was_at = place(&first);
+        let part = first.into_part_alone(10..110);
+        assert_eq!(part, [1; 100]);
+        // Other lengths leave it where it is.
+        drop(Slice::filled(4095, |_| Ok::<(), ()>(())).unwrap());
+        let second = filled(2);
+        assert_eq!(place(&second), was_at);
+        assert_eq!(part, [1; 100]);
+        // Somebody else has it, or most of it is wanted.
+        let kept = second.clone();
+        let part = second.into_part_alone(10..110);
+        assert_eq!(place(&part), kept[10..].as_ptr());
+        drop(part);
+        let most = kept.into_part_alone(0..4000);
+        assert_eq!(place(&most), was_at);
+        assert_eq!((filled(3), most), (filled(3), Slice::from(&[2; 4000][..])));
     }
 
     #[test]

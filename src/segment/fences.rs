@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use crate::format::Malformed;
 use crate::format::index;
 use crate::key::{MAX_KEY_BYTES, head};
+use crate::prefetch::prefetch;
 
 /// The resident index.
 #[derive(Debug)]
@@ -255,6 +256,12 @@ impl Fences {
             Ordering::Equal => self.begins_with_older(block + 1, key),
             Ordering::Less => false,
         }
+    }
+
+    /// Begins to fetch what [`Fences::covers`] will look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, block: u32) {
+        prefetch(&self.heads, block as usize, 2);
     }
 
     /// Whether a key can be in a block, as far as that is told by what is in the processor's cache: nearly

@@ -154,6 +154,21 @@ impl Segment {
         (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Option<Hit>> {
         let by_fences = || (body.fences.first_block_of(wanted.key), None);
+        let named = match (&body.filter, answer) {
+            (FilterState::Ready(filter), Answer::At(location)) => filter
+                .filter
+                .block_ordinal_complete()
+                .then_some(location.block),
+            _ => None,
+        };
+        // Its fences arrive while the entry is looked for, and are not looked at if it is there.
+        if let Some(block) = named {
+            body.fences.prefetch(block);
+        }
+        if let Some(kept) = self.kept_entry(wanted, caches, probe) {
+            probe.block = Some(named.unwrap_or_else(|| by_fences().0));
+            return Ok(Some(kept));
+        }
         let FilterState::Ready(filter) = &body.filter else {
             return self.search(body, wanted, by_fences(), (caches, probe));
         };
@@ -233,9 +248,6 @@ impl Segment {
     ) -> Result<Option<Hit>> {
         let (key, sequence) = (wanted.key, wanted.sequence);
         probe.block.get_or_insert(block);
-        if let Some(kept) = self.kept_entry(wanted, caches, probe) {
-            return Ok(Some(kept));
-        }
         while block < body.fences.block_count() {
             let (content, is_enough) =
                 self.block_for_entry(body, (block, wanted.hash), caches, probe)?;
@@ -247,7 +259,7 @@ impl Segment {
                     value: (start, end),
                     ..
                 } => {
-                    let value = content.payload.into_part(start..end);
+                    let value = content.payload.into_part_alone(start..end);
                     let hit = Hit { kind, value };
                     if !is_enough && self.is_all_visible(sequence) {
                         let key = (wanted.hash, key);

@@ -4,30 +4,28 @@
 //! the cache. What is mapped is in the system's cache anyway: only that a block was verified is
 //! kept, one bit of it. Compressed blocks go to the store's cache in both cases.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::format::region::{Candidate, TRAILER_BYTES};
 use crate::slice::Slice;
 use crate::striped::{STRIPES, stripe};
 
 use super::Block;
+use super::blockbits::BlockBits;
 
 #[derive(Debug)]
 pub(super) struct Mapped {
     /// The whole file, once for each stripe of threads: whoever holds a value of it counts a
     /// reference, and all would count them in one place.
     bytes: [Slice; STRIPES],
-    /// Of each data block, whether it was verified and is not compressed. Relaxed: the bytes do
-    /// not depend on the bit, they have been there all the time.
-    verified: Box<[AtomicU64]>,
+    /// Of each data block, whether it was verified and is not compressed. The bytes do not depend on
+    /// the bit, they have been there all the time.
+    verified: BlockBits,
 }
 
 impl Mapped {
     pub(super) fn new(bytes: &Slice, block_count: u32) -> Mapped {
-        let words = (block_count as usize).div_ceil(64);
         Mapped {
             bytes: std::array::from_fn(|_| bytes.counted_apart()),
-            verified: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            verified: BlockBits::new(block_count),
         }
     }
 
@@ -49,20 +47,13 @@ impl Mapped {
     }
 
     pub(super) fn was_verified(&self, ordinal: u32) -> bool {
-        let word = self.verified.get(ordinal as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & bit(ordinal) != 0)
+        self.verified.get(ordinal)
     }
 
     /// The block has been verified.
     pub(super) fn note(&self, ordinal: u32, block: &Block) {
-        if block.payload.is_mapped()
-            && let Some(word) = self.verified.get(ordinal as usize / 64)
-        {
-            word.fetch_or(bit(ordinal), Ordering::Relaxed);
+        if block.payload.is_mapped() {
+            self.verified.set(ordinal);
         }
     }
-}
-
-fn bit(ordinal: u32) -> u64 {
-    1 << (ordinal % 64)
 }

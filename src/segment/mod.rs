@@ -6,6 +6,7 @@
 
 mod ahead;
 mod block;
+mod blockbits;
 mod caches;
 mod codec;
 mod division;

@@ -18,6 +18,7 @@ use crate::options::FilterResidency;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
+use super::blockbits::BlockBits;
 use super::fences::Fences;
 use super::files::Files;
 use super::filter::{FilterState, PageSource, SegmentFilter};
@@ -53,6 +54,9 @@ pub(super) struct Body {
     pub(super) counters: Counters,
     /// The file, where it is mapped.
     mapped: Option<Mapped>,
+    /// Blocks that were put into the cache, and may be there still: those that are not need not be looked
+    /// for.
+    cached: BlockBits,
 }
 
 impl Body {
@@ -288,12 +292,31 @@ impl Segment {
         let mapped = body.mapped.as_ref();
         let block = mapped
             .and_then(|mapped| mapped.get(ordinal, (offset, len)))
-            .or_else(|| caches.blocks.get((self.meta.id, offset)))?;
+            .or_else(|| self.cached_block(body, (ordinal, offset), caches))?;
         probe.from_cache += 1;
         if len > LONG_BYTES && block.payload.is_mapped() {
             body.file.will_read(offset, len);
         }
         Some(block)
+    }
+
+    /// A data block, if it is in the cache.
+    fn cached_block(
+        &self,
+        body: &Body,
+        (ordinal, offset): (u32, u64),
+        caches: &Caches,
+    ) -> Option<Block> {
+        if !body.cached.get(ordinal) {
+            caches.blocks.note_miss();
+            return None;
+        }
+        let found = caches.blocks.get((self.meta.id, offset));
+        if found.is_none() {
+            // Who puts it there just now loses the bit, not the block: it is read once more.
+            body.cached.clear(ordinal);
+        }
+        found
     }
 
     /// A data block by one read, verified, and whether it stays in memory, so that it need not be read
@@ -322,6 +345,7 @@ impl Segment {
                 let is_wanted = wants(place, len);
                 if is_wanted {
                     caches.keep(place, block.clone());
+                    body.cached.set(ordinal);
                 }
                 is_wanted
             }
@@ -397,6 +421,7 @@ impl Opener<'_> {
         let mapped = self.file.mapped();
         let mapped = mapped.map(|bytes| Mapped::new(&bytes, fences.block_count()));
         Ok(Body {
+            cached: BlockBits::new(fences.block_count()),
             mapped,
             file: self.file,
             identity,
