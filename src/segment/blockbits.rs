@@ -26,6 +26,13 @@ impl BlockBits {
         }
     }
 
+    /// Sets those that are set in the other.
+    pub(super) fn set_all_of(&self, other: &BlockBits) {
+        for (word, other) in self.0.iter().zip(&other.0) {
+            word.fetch_or(other.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn clear(&self, block: u32) {
         if let Some(word) = self.0.get(block as usize / 64) {
             word.fetch_and(!bit(block), Ordering::Relaxed);

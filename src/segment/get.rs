@@ -163,7 +163,7 @@ impl Segment {
         };
         // Its fences arrive while the entry is looked for, and are not looked at if it is there.
         if let Some(block) = named {
-            body.fences.prefetch(block);
+            body.prefetch(block);
         }
         if let Some(kept) = self.kept_entry(wanted, caches, probe) {
             probe.block = Some(named.unwrap_or_else(|| by_fences().0));

@@ -5,11 +5,15 @@
 //! kept, one bit of it. Compressed blocks go to the store's cache in both cases.
 
 use crate::format::region::{Candidate, TRAILER_BYTES};
+use crate::prefetch::prefetch;
 use crate::slice::Slice;
 use crate::striped::{STRIPES, stripe};
 
 use super::Block;
 use super::blockbits::BlockBits;
+
+/// Bytes at the end of a block that are looked at first: where groups begin, and the trailer.
+const LAST_BYTES: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -44,6 +48,16 @@ impl Mapped {
             return None;
         }
         Block::of_payload(bytes.slice(start..start + payload)).ok()
+    }
+
+    /// Begins to fetch what [`Mapped::get`] and a search look at first: both ends of the block.
+    #[inline]
+    pub(super) fn prefetch(&self, (offset, len): (u64, u64)) {
+        if let Some(bytes) = self.bytes.get(stripe()) {
+            let end = offset.saturating_add(len) as usize;
+            prefetch(bytes, offset as usize, 1);
+            prefetch(bytes, end.saturating_sub(LAST_BYTES), LAST_BYTES);
+        }
     }
 
     pub(super) fn was_verified(&self, ordinal: u32) -> bool {

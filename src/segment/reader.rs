@@ -60,6 +60,18 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// Begins to fetch the fences of a block, and what is looked at first of one that was verified in the map
+    /// of the file. There need be no such block.
+    #[inline]
+    pub(super) fn prefetch(&self, ordinal: u32) {
+        self.fences.prefetch(ordinal);
+        if let Some(mapped) = &self.mapped
+            && mapped.was_verified(ordinal)
+        {
+            mapped.prefetch(self.fences.extent(ordinal));
+        }
+    }
+
     /// Whether the block was verified where it lies, in the map of the file.
     pub(super) fn was_verified(&self, ordinal: u32) -> bool {
         let mapped = self.mapped.as_ref();
@@ -110,6 +122,14 @@ impl Segment {
     /// Keeps the time that the writer measured.
     pub(crate) fn with_filter_build_time(mut self, time: Option<Duration>) -> Segment {
         self.filter_build_time = time;
+        self
+    }
+
+    /// Takes over what the cache has of the same file, which was open before.
+    pub(crate) fn with_cached_of(self, before: &Segment) -> Segment {
+        if let (Ok(body), Ok(before)) = (&self.body, &before.body) {
+            body.cached.set_all_of(&before.cached);
+        }
         self
     }
 

@@ -52,6 +52,20 @@ const POLICIES: [FilterPolicy; 4] = [
 ];
 
 #[test]
+fn what_is_in_the_cache_stays_there() {
+    let memory = Memory::new();
+    store(&memory, POLICIES[0]).close().unwrap();
+    let cached = builder(&memory, POLICIES[2]).cache_bytes(1 << 20);
+    let db = cached.open().unwrap();
+    check(&db);
+    assert_eq!(db.rebuild_filters::<&str>(..).unwrap().rebuilt, 2);
+    let before = db.stats().reads;
+    check(&db);
+    let reads = db.stats().reads.since(&before).get(ReadCause::Data).calls;
+    assert_eq!(reads, 0);
+}
+
+#[test]
 fn a_new_policy_reaches_old_segments_and_their_data_stay() {
     for before in [FilterPolicy::None, POLICIES[0], POLICIES[2]] {
         for after in POLICIES {
