@@ -44,9 +44,44 @@ impl Shared {
         // other order would lose keys to a flush in between: `tests/it/interleavings.rs`.
         let sequence = sequence.unwrap_or_else(|| self.visible());
         let hit = self.lookup(&view, key, sequence, &mut Silent)?;
-        Ok(hit
-            .filter(|hit| hit.kind == Kind::Value)
-            .map(|hit| hit.value))
+        Ok(hit.and_then(value_of))
+    }
+
+    /// The values of `keys`, all as of `sequence`, or as of now.
+    pub(crate) fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        sequence: Option<Sequence>,
+    ) -> Result<Vec<Option<Slice>>> {
+        // In this order, as in `get`.
+        let view = self.view.load();
+        let sequence = sequence.unwrap_or_else(|| self.visible());
+        let runs = view.version.runs();
+        let begun_runs = runs.get(..1 + AT_ONCE).unwrap_or(runs);
+        let mut hashes = [KeyHash(0); KEYS_AT_ONCE];
+        let mut begun = Vec::with_capacity(begun_runs.len() * keys.len().min(KEYS_AT_ONCE));
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(KEYS_AT_ONCE) {
+            begun.clear();
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = hash_key(self.hash_seed, key.as_ref());
+                let of_run = |run| Candidate::of(run, (*hash, key.as_ref()));
+                begun.extend(begun_runs.iter().map(of_run));
+            }
+            let mut rest = begun.as_slice();
+            for (hash, key) in hashes.iter().zip(keys) {
+                let (candidates, others) = rest.split_at(begun_runs.len());
+                rest = others;
+                let (first, later) = match candidates {
+                    [] => (&None, candidates),
+                    [first, later @ ..] => (first, later),
+                };
+                let key = (*hash, key.as_ref());
+                let hit = self.lookup_begun((&view, first, later), key, sequence, &mut Silent)?;
+                values.push(hit.and_then(value_of));
+            }
+        }
+        Ok(values)
     }
 
     fn lookup<O: Observer>(
@@ -68,11 +103,24 @@ impl Shared {
                 &others
             }
         };
+        self.lookup_begun((view, &first, later), (hash, key), sequence, observer)
+    }
+
+    /// Asks the memtables, and ends what was begun in the runs.
+    #[inline]
+    fn lookup_begun<O: Observer>(
+        &self,
+        (view, first, later): Begun<'_>,
+        (hash, key): (KeyHash, &[u8]),
+        sequence: Sequence,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
         if let Some(hit) = lookup_memtables(view, (hash, key), sequence, observer) {
             self.counters.lookups.memtable_hit();
             return Ok(Some(hit));
         }
-        self.lookup_runs((runs, &first, later), (hash, key), sequence, observer)
+        let runs = view.version.runs();
+        self.lookup_runs((runs, first, later), (hash, key), sequence, observer)
     }
 
     /// Ends what was begun in the first run and some later ones, and asks the others.
@@ -138,18 +186,31 @@ impl Shared {
         let hit = self.lookup(&view, key, sequence, &mut account)?;
         Ok(Explanation {
             key: Slice::from(key),
-            value: hit
-                .filter(|hit| hit.kind == Kind::Value)
-                .map(|hit| hit.value),
+            value: hit.and_then(value_of),
             steps: account.steps,
             blocks_without_filters: account.covering,
         })
     }
 }
 
+fn value_of(hit: Hit) -> Option<Slice> {
+    (hit.kind == Kind::Value).then_some(hit.value)
+}
+
+/// So many keys are asked for as if at once: the filters of all are on their way while the first is looked
+/// up.
+const KEYS_AT_ONCE: usize = 16;
+
 /// So many runs behind the first are asked as if at once: their filters are on their way while the first is
 /// asked.
 const AT_ONCE: usize = 11;
+
+/// What is asked, with what was begun in the first run and in some later ones.
+type Begun<'a> = (
+    &'a View,
+    &'a Option<Candidate<'a>>,
+    &'a [Option<Candidate<'a>>],
+);
 
 /// The segment of a run that can hold the key, and what its filter told so far.
 struct Candidate<'a> {

@@ -74,6 +74,17 @@ impl Snapshot {
         self.held.shared.get(key.as_ref(), Some(self.held.sequence))
     }
 
+    /// The values of many keys, in the order of the keys: see [`Db::get_many`](crate::Db::get_many).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::get_many`](crate::Db::get_many).
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.held.check()?;
+        let held = &self.held;
+        held.shared.get_many(keys, Some(held.sequence))
+    }
+
     /// Whether a key is there. Cost as for [`Snapshot::get`].
     ///
     /// # Errors

@@ -24,6 +24,7 @@ mod interleavings;
 mod kept;
 mod kill;
 mod linear;
+mod many;
 mod model;
 mod reads;
 mod rebuild;
