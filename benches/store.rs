@@ -83,6 +83,13 @@ fn gets(criterion: &mut Criterion) {
     both("memtable");
     db.flush().expect("memory takes it");
     both("segment");
+    // For 64 keys each.
+    for (name, from) in [("many-present", 0), ("many-absent", KEYS)] {
+        group.bench_function(name, |bencher| {
+            let keys = || -> [[u8; 16]; 64] { std::array::from_fn(|_| key(from + next(&at))) };
+            bencher.iter(|| black_box(db.get_many(&keys()).expect("memory can be read")));
+        });
+    }
     group.finish();
     criterion.bench_function("scan_100", |bencher| {
         bencher.iter(|| {

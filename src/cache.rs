@@ -84,10 +84,12 @@ impl<V: Weigh + Clone> Cache<V> {
         self.outcomes.mine().add(MISS, 1);
     }
 
-    pub(crate) fn insert(&self, key: CacheKey, value: V) {
+    /// Whether there is any budget to keep it in.
+    pub(crate) fn insert(&self, key: CacheKey, value: V) -> bool {
         if let Some(cache) = &self.inner {
             cache.insert(key, value);
         }
+        self.inner.is_some()
     }
 
     /// Another budget; what has no room any more is let go. One that was made without any stays so.

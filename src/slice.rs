@@ -75,7 +75,7 @@ impl Slice {
         }
     }
 
-    /// So many bytes, which `fill` fills in.
+    /// So many bytes, which `fill` fills in: all of them, as they may be those of something else before.
     ///
     /// Usual sizes lie beside the count of their references: who looks at them need not first look up
     /// where they are.
@@ -83,7 +83,7 @@ impl Slice {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Slice, E> {
-        static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+        static ZEROS: [u8; USUAL_BYTES_MAX] = [0; USUAL_BYTES_MAX];
         let Some(zeros) = ZEROS.get(..len) else {
             let mut bytes = vec![0; len];
             fill(&mut bytes)?;
@@ -128,12 +128,16 @@ impl Slice {
     /// [`Slice::into_part`], but if nobody else has the rest, which is more than the part, that does not
     /// stay in memory for it: the next [`Slice::filled`] of this thread has the memory.
     pub(crate) fn into_part_alone(mut self, range: Range<usize>) -> Slice {
+        // The count first: to make sure that nobody else has it writes to a line that others count in.
         if let Owner::Heap(bytes) = &mut self.owner
             && range.len() <= bytes.len() / 2
+            && Arc::strong_count(bytes) == 1
             && Arc::get_mut(bytes).is_some()
         {
             let part = Slice::from(&self[range]);
-            if let Owner::Heap(bytes) = self.owner {
+            if let Owner::Heap(bytes) = self.owner
+                && bytes.len() <= USUAL_BYTES_MAX
+            {
                 // A thread that ends has no use for it.
                 SPARE.try_with(|spare| spare.set(Some(bytes))).ok();
             }
@@ -147,6 +151,9 @@ impl Slice {
         matches!(self.owner, Owner::Map(_))
     }
 }
+
+/// The most bytes that lie beside the count of their references, and that a thread has to spare.
+const USUAL_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
     /// Memory of the length that is usually read, which this thread read into last and nobody has.
@@ -279,31 +286,35 @@ mod tests {
 
     #[test]
     fn memory_that_nobody_has_is_filled_again() {
-        let filled = |byte: u8| {
+        fn filled(len: usize, byte: u8) -> Slice {
             let fill = |bytes: &mut [u8]| {
                 bytes.fill(byte);
                 Ok::<(), ()>(())
             };
-            Slice::filled(4096, fill).unwrap()
-        };
-        let place = |slice: &Slice| slice.as_ptr();
-        let first = filled(1);
-        let was_at = place(&first);
-        let part = first.into_part_alone(10..110);
+            Slice::filled(len, fill).unwrap()
+        }
+        /// What was there before.
+        fn left(len: usize) -> Slice {
+            Slice::filled(len, |_| Ok::<(), ()>(())).unwrap()
+        }
+        let part = filled(4096, 1).into_part_alone(10..110);
         assert_eq!(part, [1; 100]);
-        // Other lengths leave it where it is.
-        drop(Slice::filled(4095, |_| Ok::<(), ()>(())).unwrap());
-        let second = filled(2);
-        assert_eq!(place(&second), was_at);
-        assert_eq!(part, [1; 100]);
+        // Other lengths leave it where it is, and have none of it.
+        assert_eq!(left(4095), [0; 4095]);
+        let whole = left(4096);
+        assert_eq!(whole, [1; 4096]);
+        assert_eq!(left(4096), [0; 4096]);
         // Somebody else has it, or most of it is wanted.
-        let kept = second.clone();
-        let part = second.into_part_alone(10..110);
-        assert_eq!(place(&part), kept[10..].as_ptr());
+        let part = whole.clone().into_part_alone(10..110);
+        assert_eq!(part.as_ptr(), whole[10..].as_ptr());
         drop(part);
-        let most = kept.into_part_alone(0..4000);
-        assert_eq!(place(&most), was_at);
-        assert_eq!((filled(3), most), (filled(3), Slice::from(&[2; 4000][..])));
+        let most = whole.into_part_alone(0..4000);
+        assert_eq!(left(4096), [0; 4096]);
+        assert_eq!(most, [1; 4000]);
+        // What is longer than usual goes back at once.
+        let long = Slice::from(&[1; USUAL_BYTES_MAX + 1][..]);
+        assert_eq!(long.into_part_alone(1..3), [1, 1]);
+        assert!(SPARE.take().is_none());
     }
 
     #[test]

@@ -58,25 +58,24 @@ impl Shared {
         let sequence = sequence.unwrap_or_else(|| self.visible());
         let runs = view.version.runs();
         let begun_runs = runs.get(..1 + AT_ONCE).unwrap_or(runs);
-        let mut hashes = [KeyHash(0); KEYS_AT_ONCE];
+        let mut asked = [(KeyHash(0), [].as_slice()); KEYS_AT_ONCE];
         let mut begun = Vec::with_capacity(begun_runs.len() * keys.len().min(KEYS_AT_ONCE));
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_AT_ONCE) {
             begun.clear();
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = hash_key(self.hash_seed, key.as_ref());
-                let of_run = |run| Candidate::of(run, (*hash, key.as_ref()));
-                begun.extend(begun_runs.iter().map(of_run));
+            for (asked, key) in asked.iter_mut().zip(keys) {
+                let key = key.as_ref();
+                *asked = (hash_key(self.hash_seed, key), key);
+                begun.extend(begun_runs.iter().map(|run| Candidate::of(run, *asked)));
             }
             let mut rest = begun.as_slice();
-            for (hash, key) in hashes.iter().zip(keys) {
+            for &key in asked.iter().take(keys.len()) {
                 let (candidates, others) = rest.split_at(begun_runs.len());
                 rest = others;
                 let (first, later) = match candidates {
                     [] => (&None, candidates),
                     [first, later @ ..] => (first, later),
                 };
-                let key = (*hash, key.as_ref());
                 let hit = self.lookup_begun((&view, first, later), key, sequence, &mut Silent)?;
                 values.push(hit.and_then(value_of));
             }

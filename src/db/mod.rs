@@ -199,12 +199,17 @@ impl Db {
         self.shared().get(key.as_ref(), None)
     }
 
-    /// The values of many keys, in the order of the keys, all as of one moment.
+    /// The values of many keys, all as of one moment: as many as there are keys, in their order, `None` for
+    /// a key that is absent or deleted.
     ///
-    /// Reads what as many calls of [`Db::get`] would read. It takes less time where filters and blocks are in
-    /// memory but not in the processor's cache: what sixteen keys need first of them is fetched at once, and
-    /// not one after the other. The order of the keys makes no difference, unless neighbours lie in one
-    /// block that would else be read again.
+    /// Reads what as many calls of [`Db::get`] would read. It takes less time where filters are in memory but
+    /// not in the processor's cache: what sixteen keys need first of the filters of up to twelve runs is
+    /// fetched at once, and not one after the other. Keys in ascending order find their neighbours' blocks
+    /// still in the cache.
+    ///
+    /// Takes some 40 bytes of memory for each key beside the values, of which each may hold the memory of its
+    /// block ([`Slice`]). Memtables and segments of the moment stay until it returns. For very many keys, ask
+    /// a [`Snapshot`] for some thousand at a time: it is as of one moment, too.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -107,7 +107,7 @@ impl Shared {
         edit.added = vec![meta];
         manifest.commit(&edit).map_err(|error| self.poison(error))?;
         drop(manifest);
-        let new = new.with_cached_of(old);
+        let new = new.with_blocks_of(old);
         self.install_behind(|view| View {
             active: Arc::clone(&view.active),
             sealed: view.sealed.clone(),

@@ -258,7 +258,7 @@ impl Fences {
         }
     }
 
-    /// Begins to fetch what [`Fences::covers`] will look at.
+    /// Begins to fetch what [`Fences::covers`] will look at first, and mostly at nothing else.
     #[inline]
     pub(crate) fn prefetch(&self, block: u32) {
         prefetch(&self.heads, block as usize, 2);

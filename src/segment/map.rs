@@ -64,6 +64,11 @@ impl Mapped {
         self.verified.get(ordinal)
     }
 
+    /// Of the same file, other blocks have been verified as well.
+    pub(super) fn take_over(&self, before: &Mapped) {
+        self.verified.set_all_of(&before.verified);
+    }
+
     /// The block has been verified.
     pub(super) fn note(&self, ordinal: u32, block: &Block) {
         if block.payload.is_mapped() {

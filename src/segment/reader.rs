@@ -125,10 +125,13 @@ impl Segment {
         self
     }
 
-    /// Takes over what the cache has of the same file, which was open before.
-    pub(crate) fn with_cached_of(self, before: &Segment) -> Segment {
+    /// Takes over what is in memory of the same file, which was open before.
+    pub(crate) fn with_blocks_of(self, before: &Segment) -> Segment {
         if let (Ok(body), Ok(before)) = (&self.body, &before.body) {
             body.cached.set_all_of(&before.cached);
+            if let (Some(mapped), Some(before)) = (&body.mapped, &before.mapped) {
+                mapped.take_over(before);
+            }
         }
         self
     }
@@ -333,7 +336,8 @@ impl Segment {
         }
         let found = caches.blocks.get((self.meta.id, offset));
         if found.is_none() {
-            // Who puts it there just now loses the bit, not the block: it is read once more.
+            // Who puts it there just now loses the bit: the block is put there once more when it is read
+            // again, and until then not found.
             body.cached.clear(ordinal);
         }
         found
@@ -363,8 +367,7 @@ impl Segment {
             }
             _ => {
                 let is_wanted = wants(place, len);
-                if is_wanted {
-                    caches.keep(place, block.clone());
+                if is_wanted && caches.keep(place, block.clone()) {
                     body.cached.set(ordinal);
                 }
                 is_wanted

@@ -1,9 +1,10 @@
-//! Many keys looked up at once: what `get_many` returns and reads is what as many calls of `get` do.
+//! Many keys looked up at once: what `get_many` returns, reads and counts is what as many calls of `get` do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use criba::storage::{Memory, ReadCause};
-use criba::{Compaction, Db, Error, FilterPolicy};
+use criba::{Builder, Compaction, Db, Error, FilterPolicy, FilterResidency, Io};
 
 /// More than are begun at once.
 const RUNS: u32 = 15;
@@ -17,75 +18,109 @@ fn value(n: u32, run: u32) -> Vec<u8> {
     [n.to_le_bytes(), run.to_le_bytes()].concat()
 }
 
-fn open(policy: FilterPolicy) -> Db {
+fn builder() -> Builder {
     Db::builder("many")
         .storage(Arc::new(Memory::new()))
         .compaction(Compaction::Manual)
         .cache_bytes(0)
-        .filter(policy)
-        .open()
-        .unwrap()
 }
 
-/// Puts some keys and deletes others, different ones in each run.
+/// Puts some even keys and deletes others, different ones in each run.
 fn write(db: &Db, run: u32) {
     let mut batch = db.batch();
-    for n in (0..KEYS).filter(|n| n.wrapping_mul(2_654_435_761).rotate_left(run) % 5 == 0) {
+    let is_in = |n: &u32| {
+        n.wrapping_mul(2_654_435_761)
+            .rotate_left(run)
+            .is_multiple_of(5)
+    };
+    for n in (0..KEYS).filter(is_in) {
         match n % 7 {
-            0 => batch.delete(key(n)),
-            _ => batch.put(key(n), value(n, run)),
+            0 => batch.delete(key(2 * n)),
+            _ => batch.put(key(2 * n), value(n, run)),
         };
     }
     batch.commit().unwrap();
 }
 
-/// As many keys, each second one of which never was, in no order.
+/// As many keys, in no order: half of them never were.
 fn asked(count: u32) -> Vec<String> {
     let number = |n: u32| n.wrapping_mul(2_654_435_761) % (2 * KEYS);
     (0..count).map(|n| key(number(n))).collect()
 }
 
-fn data_reads<T>(db: &Db, work: impl FnOnce() -> T) -> (T, u64) {
-    let before = db.stats().reads;
+/// What was done for this: data blocks read, and lookups by what became of them.
+fn counted<T>(db: &Db, work: impl FnOnce() -> T) -> (T, u64, [u64; 6]) {
+    let outcomes = |db: &Db| {
+        let lookups = db.stats().lookups;
+        [
+            lookups.lookups,
+            lookups.memtable_hits,
+            lookups.segment_hits,
+            lookups.absent,
+            lookups.hit_block_reads,
+            lookups.absent_block_reads,
+        ]
+    };
+    let (reads, before) = (db.stats().reads, outcomes(db));
     let done = work();
-    let reads = db.stats().reads.since(&before);
-    (done, reads.get(ReadCause::Data).calls)
+    let after = outcomes(db);
+    let reads = db.stats().reads.since(&reads).get(ReadCause::Data).calls;
+    let lookups = std::array::from_fn(|of| after[of] - before[of]);
+    (done, reads, lookups)
 }
 
 fn assert_same(db: &Db) {
     for count in [0, 1, 15, 16, 17, 400] {
         let keys = asked(count);
         let one_by_one = || -> Vec<_> { keys.iter().map(|key| db.get(key).unwrap()).collect() };
-        let (expected, reads) = data_reads(db, one_by_one);
-        let at_once = || db.get_many(&keys).unwrap();
-        assert_eq!(data_reads(db, at_once), (expected, reads), "{count} keys");
+        let expected = counted(db, one_by_one);
+        let at_once = counted(db, || db.get_many(&keys).unwrap());
+        assert_eq!(at_once, expected, "{count} keys");
     }
+}
+
+fn check(builder: Builder) {
+    let db = builder.open().unwrap();
+    assert_same(&db);
+    for run in 0..RUNS {
+        write(&db, run);
+        if [0, 1, 2, 11, 12, 14].contains(&run) {
+            // In a memtable, too.
+            assert_same(&db);
+        }
+        db.flush().unwrap();
+    }
+    assert_same(&db);
 }
 
 #[test]
 fn many_keys_are_found_as_each_of_them_is() {
-    for policy in [
-        FilterPolicy::default(),
-        FilterPolicy::Bloom { bits_per_key: 8.0 },
-        FilterPolicy::None,
-    ] {
-        let db = open(policy);
-        assert_same(&db);
-        for run in 0..RUNS {
-            write(&db, run);
-            if [0, 1, 2, 11, 12, 14].contains(&run) {
-                // In a memtable, too.
-                assert_same(&db);
-            }
-            db.flush().unwrap();
-        }
-        assert_same(&db);
-    }
+    check(builder());
+    check(builder().filter(FilterPolicy::Bloom { bits_per_key: 8.0 }));
+    check(builder().filter(FilterPolicy::None));
+    check(builder().filter_residency(FilterResidency::Cached { bytes: 1 << 14 }));
 }
 
 #[test]
-fn all_are_as_of_one_moment() {
-    let db = open(FilterPolicy::default());
+fn so_they_are_in_mapped_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mapped = Db::builder(dir.path().join("many")).io(Io::Mmap);
+    let db = mapped.compaction(Compaction::Manual).open().unwrap();
+    for run in 0..3 {
+        write(&db, run);
+        db.flush().unwrap();
+    }
+    // Each block is read once, whoever comes first.
+    let keys = asked(400);
+    let found = db.get_many(&keys).unwrap();
+    let expected: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+    assert_eq!(found, expected);
+    assert_eq!(db.get_many(&keys).unwrap(), expected);
+}
+
+#[test]
+fn a_snapshot_finds_what_there_was() {
+    let db = builder().open().unwrap();
     write(&db, 0);
     let keys = asked(100);
     let before = db.get_many(&keys).unwrap();
@@ -99,9 +134,43 @@ fn all_are_as_of_one_moment() {
 }
 
 #[test]
+fn all_are_as_of_one_moment() {
+    let db = builder().open().unwrap();
+    let keys: Vec<String> = (0..64).map(key).collect();
+    let write_all = |round: u32| {
+        let mut batch = db.batch();
+        for key in &keys {
+            batch.put(key, round.to_le_bytes());
+        }
+        batch.commit().unwrap();
+    };
+    write_all(0);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..2000 {
+                write_all(round);
+                if round % 100 == 0 {
+                    db.flush().unwrap();
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            let found = db.get_many(&keys).unwrap();
+            assert!(found.iter().all(|value| *value == found[0]));
+        }
+    });
+}
+
+#[test]
 fn a_closed_store_is_not_asked() {
-    let db = open(FilterPolicy::default());
+    let db = builder().open().unwrap();
     let other = db.clone();
+    let snapshot = db.snapshot();
     db.close().unwrap();
     assert!(matches!(other.get_many(&["a"]), Err(Error::Closed)));
+    assert_eq!(snapshot.get_many(&["a"]).unwrap(), [None]);
+    let late = other.snapshot();
+    assert!(matches!(late.get_many(&["a"]), Err(Error::Closed)));
 }
