@@ -84,6 +84,10 @@ impl<V: Weigh + Clone> Cache<V> {
         self.outcomes.mine().add(MISS, 1);
     }
 
+    pub(crate) fn has_budget(&self) -> bool {
+        self.inner.is_some()
+    }
+
     /// Whether there is any budget to keep it in.
     pub(crate) fn insert(&self, key: CacheKey, value: V) -> bool {
         if let Some(cache) = &self.inner {

@@ -335,7 +335,8 @@ impl Segment {
             return None;
         }
         let found = caches.blocks.get((self.meta.id, offset));
-        if found.is_none() {
+        // Who walks without a cache finds nothing, which says nothing.
+        if found.is_none() && caches.blocks.has_budget() {
             // Who puts it there just now loses the bit: the block is put there once more when it is read
             // again, and until then not found.
             body.cached.clear(ordinal);
