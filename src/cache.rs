@@ -84,16 +84,15 @@ impl<V: Weigh + Clone> Cache<V> {
         self.outcomes.mine().add(MISS, 1);
     }
 
+    /// Whether it can hold anything.
     pub(crate) fn has_budget(&self) -> bool {
         self.inner.is_some()
     }
 
-    /// Whether there is any budget to keep it in.
-    pub(crate) fn insert(&self, key: CacheKey, value: V) -> bool {
+    pub(crate) fn insert(&self, key: CacheKey, value: V) {
         if let Some(cache) = &self.inner {
             cache.insert(key, value);
         }
-        self.inner.is_some()
     }
 
     /// Another budget; what has no room any more is let go. One that was made without any stays so.

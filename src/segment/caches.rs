@@ -101,10 +101,10 @@ impl Caches {
         self.entries.get(segment, key)
     }
 
-    /// Keeps a block, if there is any budget for that.
-    pub(super) fn keep(&self, place: CacheKey, block: Block) -> bool {
+    /// Keeps a block.
+    pub(super) fn keep(&self, place: CacheKey, block: Block) {
         self.fill(&block);
-        self.blocks.insert(place, block)
+        self.blocks.insert(place, block);
     }
 
     /// Keeps a page of a filter that was read.

@@ -368,7 +368,8 @@ impl Segment {
             }
             _ => {
                 let is_wanted = wants(place, len);
-                if is_wanted && caches.keep(place, block.clone()) {
+                if is_wanted && caches.blocks.has_budget() {
+                    caches.keep(place, block.clone());
                     body.cached.set(ordinal);
                 }
                 is_wanted
