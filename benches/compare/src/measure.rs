@@ -157,11 +157,59 @@ fn for_each_file(dir: &Path, see: &mut dyn FnMut(&Path) -> Result<()>) -> Result
     Ok(())
 }
 
+/// Time in which the host of a virtual machine let none of its processors run that wanted to.
+pub struct Stolen {
+    ticks: u64,
+    looked: Instant,
+}
+
+/// How often the system is asked, about: 20 us each time.
+const STOLEN_EVERY: Duration = Duration::from_millis(10);
+/// What takes less is not told apart: a tick of the counter is 10 ms.
+const STOLEN_FROM: Duration = Duration::from_millis(1);
+const TICKS_PER_SECOND: f64 = 100.0;
+
+impl Stolen {
+    pub fn new(now: Instant) -> Result<Stolen> {
+        let ticks = stolen_ticks()?;
+        Ok(Stolen { ticks, looked: now })
+    }
+
+    /// Whether at least half of what took so long until `now` was stolen, as far as the system counts that.
+    pub fn has_held_up(&mut self, took: Duration, now: Instant) -> Result<bool> {
+        if took < STOLEN_FROM && now - self.looked < STOLEN_EVERY {
+            return Ok(false);
+        }
+        let ticks = stolen_ticks()?;
+        let stolen = (ticks - self.ticks) as f64 / TICKS_PER_SECOND;
+        *self = Stolen { ticks, looked: now };
+        Ok(stolen > 0.0 && took >= STOLEN_FROM && stolen >= took.as_secs_f64() / 2.0)
+    }
+}
+
+fn stolen_ticks() -> Result<u64> {
+    let mut text = [0; 256];
+    let len = File::open("/proc/stat")?.read(&mut text)?;
+    ticks_in(std::str::from_utf8(&text[..len])?)
+}
+
+/// Of all processors: the eighth number of the first line.
+fn ticks_in(stat: &str) -> Result<u64> {
+    let field = stat
+        .lines()
+        .next()
+        .and_then(|line| line.split_whitespace().nth(8));
+    let field = field.ok_or("no stolen time in what the system says")?;
+    Ok(field.parse()?)
+}
+
 /// How many times what took how long: 16 buckets for each doubling, 4 % wide.
 pub struct Latencies {
     counts: Vec<u64>,
     total: u64,
     worst: Duration,
+    /// The same of what the host did not hold up.
+    worst_unstolen: Duration,
 }
 
 const BUCKETS_PER_DOUBLING: u32 = 16;
@@ -172,16 +220,20 @@ impl Latencies {
             counts: vec![0; 64 * BUCKETS_PER_DOUBLING as usize],
             total: 0,
             worst: Duration::ZERO,
+            worst_unstolen: Duration::ZERO,
         }
     }
 
-    pub fn add(&mut self, took: Duration) {
+    pub fn add(&mut self, took: Duration, is_stolen: bool) {
         let nanos = (took.as_nanos() as u64).max(16);
         let doubling = nanos.ilog2();
         let within = (nanos >> (doubling - 4)) & 15;
         self.counts[(doubling * BUCKETS_PER_DOUBLING) as usize + within as usize] += 1;
         self.total += 1;
         self.worst = self.worst.max(took);
+        if !is_stolen {
+            self.worst_unstolen = self.worst_unstolen.max(took);
+        }
     }
 
     /// In microseconds; the upper end of the bucket.
@@ -202,6 +254,11 @@ impl Latencies {
     /// In microseconds.
     pub fn worst(&self) -> f64 {
         self.worst.as_secs_f64() * 1e6
+    }
+
+    /// Of what the host did not hold up, in microseconds.
+    pub fn worst_unstolen(&self) -> f64 {
+        self.worst_unstolen.as_secs_f64() * 1e6
     }
 }
 
@@ -227,5 +284,30 @@ impl Limit {
 
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_the_eighth_number() {
+        let stat = "cpu  64125 2755 14845 375105 1228 0 179 208 0 0\ncpu0 31972 1261 7042\n";
+        assert_eq!(ticks_in(stat).unwrap(), 208);
+        assert!(ticks_in("cpu 1 2 3\n").is_err());
+        assert!(ticks_in("").is_err());
+    }
+
+    #[test]
+    fn what_was_not_stolen_has_a_longest_of_its_own() {
+        let mut latencies = Latencies::new();
+        for (micros, is_stolen) in [(30_000, true), (5_000, false), (1, false)] {
+            latencies.add(Duration::from_micros(micros), is_stolen);
+        }
+        assert_eq!(
+            (latencies.worst(), latencies.worst_unstolen()),
+            (30_000.0, 5_000.0)
+        );
     }
 }

@@ -76,8 +76,18 @@ pub const SECTIONS: &[Section] = &[
             in_unit(Microseconds, "fill_random_p99_us", "fill, 99 %"),
             in_unit(Microseconds, "fill_random_p999_us", "fill, 99.9 %"),
             in_unit(Microseconds, "fill_random_worst_us", "fill, worst"),
+            in_unit(
+                Microseconds,
+                "fill_random_worst_unstolen_us",
+                "fill, worst, but for the host",
+            ),
             in_unit(Microseconds, "overwrite_p999_us", "overwrite, 99.9 %"),
             in_unit(Microseconds, "overwrite_worst_us", "overwrite, worst"),
+            in_unit(
+                Microseconds,
+                "overwrite_worst_unstolen_us",
+                "overwrite, worst, but for the host",
+            ),
             in_unit(Microseconds, "sync_1_p50_us", "fsync for each, median"),
             in_unit(Microseconds, "sync_1_p99_us", "fsync for each, 99 %"),
         ],
@@ -376,6 +386,12 @@ pub const TARGETS: &[Target] = &[
     target(
         "put while filling, worst",
         "fill_random_worst_us",
+        Lsm,
+        AtMost(1.0),
+    ),
+    target(
+        "the same, but for the host",
+        "fill_random_worst_unstolen_us",
         Lsm,
         AtMost(1.0),
     ),

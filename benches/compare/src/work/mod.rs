@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Kind, Read, Result, Settings};
 use crate::keys::{Key, Order, Rng, Values, stamp_of};
-use crate::measure::{Io, Latencies, Limit};
+use crate::measure::{Io, Latencies, Limit, Stolen};
 
 mod cold;
 mod deletes;
@@ -134,12 +134,15 @@ impl Bench {
         let mut user_bytes = 0;
         let mut done = 0;
         let engine = self.engine.as_ref().ok_or("the store is closed")?;
+        let mut stolen = Stolen::new(Instant::now())?;
         while done < count && !limit.is_over(done) {
             let (number, key, version) = choose(done);
             let value = self.values.of(number, version);
             let begun = Instant::now();
             engine.put(key.bytes(), value)?;
-            latencies.add(begun.elapsed());
+            let ended = Instant::now();
+            let took = ended - begun;
+            latencies.add(took, stolen.has_held_up(took, ended)?);
             user_bytes += (key.bytes().len() + value.len()) as u64;
             done += 1;
         }
@@ -193,6 +196,8 @@ impl Bench {
             self.set(format!("{name}_{label}_us"), latencies.quantile(part));
         }
         self.set(format!("{name}_worst_us"), latencies.worst());
+        let unstolen = latencies.worst_unstolen();
+        self.set(format!("{name}_worst_unstolen_us"), unstolen);
     }
 
     /// Runs `step` so often in each of so many threads, each with a reader of its own; sets `name` to
