@@ -1,10 +1,13 @@
-//! Mapped pieces of a file that grows: each is made while the one before it is filled.
+//! Mapped pieces of a file that grows: some are made while the one before them is filled.
 //!
 //! The first touch of a mapped page costs the system a microsecond or two, and to make a file longer
 //! costs more. A thread does both ahead of who appends, from the moment the first piece is half full:
 //! it writes zeros to the file and maps them, a quarter of the work of mapping room that is allocated
 //! and empty, as what is written by long calls is kept in pieces of many pages. A sync writes whole
 //! pieces, so a file that is being synced gets its room by pages instead.
+//!
+//! Invariant: nothing is appended where the thread still may write zeros. Whoever opens a piece by itself
+//! waits first until nothing more is being made.
 
 use std::fs::File;
 use std::io;
@@ -19,12 +22,16 @@ use memmap2::{Advice, MmapMut};
 
 use super::RESERVE_MIN;
 
-/// Bytes that are reserved and mapped at a time; a longer append gets as many as it needs.
+/// Bytes that are reserved and mapped at a time by who appends; a longer append gets as many as it needs.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// Zeros that are written at a time. Pieces of the page cache of 512 KiB and more, which a longer call
-/// makes, are now and then mapped page by page all the same.
-const ZEROS_BYTES: usize = 256 << 10;
+/// Bytes that are reserved and mapped at a time by the thread, with one call. Pieces of the page cache of
+/// 512 KiB and more, which a longer call makes, are now and then mapped page by page all the same; and
+/// whoever has filled everything waits for one piece.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Pieces that are made ahead of the one that is filled.
+const AHEAD: usize = 4;
 
 /// Offsets of maps are multiples of the page size, which is this or a divisor of it.
 const PAGE_BYTES: u64 = 64 << 10;
@@ -47,15 +54,10 @@ impl Window {
         Window::map(file, start, len)
     }
 
-    /// The one that continues a reserve which ends at `end`.
+    /// The one that continues a reserve which ends at `end`; `zeros` are [`PIECE_BYTES`].
     fn ahead(file: &File, end: u64, zeros: &[u8]) -> io::Result<Window> {
-        let next_end = (end + 1).next_multiple_of(WINDOW_BYTES);
-        let mut at = end;
-        while at < next_end {
-            let part = zeros.len().min((next_end - at) as usize);
-            file.write_all_at(&zeros[..part], at)?;
-            at += part as u64;
-        }
+        let next_end = (end + 1).next_multiple_of(PIECE_BYTES);
+        file.write_all_at(&zeros[..(next_end - end) as usize], end)?;
         let start = end - PAGE_BYTES;
         let window = Window::map(file, start, next_end - start)?;
         window.touch();
@@ -147,7 +149,12 @@ impl Windows {
         let made = self.maker.as_mut().and_then(Maker::take);
         let next = match made.filter(|window| window.place(offset, bytes).is_some()) {
             Some(window) => window,
-            None => Window::open(&self.file, offset, bytes)?,
+            None => {
+                if let Some(maker) = &mut self.maker {
+                    maker.forget();
+                }
+                Window::open(&self.file, offset, bytes)?
+            }
         };
         let old = std::mem::replace(&mut self.current, next);
         if let Some(maker) = &mut self.maker {
@@ -159,47 +166,53 @@ impl Windows {
     /// Without the thread, each window is made when it is needed.
     fn make_next(&mut self) {
         if self.maker.is_none() {
-            self.maker = Maker::start(&self.file, &self.is_synced).ok();
+            self.maker = Maker::start(&self.file).ok();
         }
         if let Some(maker) = &mut self.maker {
-            maker.ask(self.current.end());
+            maker.ask(self.current.end(), &self.is_synced);
         }
     }
 }
 
-/// The thread that makes windows.
+/// The thread that makes windows, one after the other.
 #[derive(Debug)]
 struct Maker {
     asks: Option<SyncSender<Ask>>,
-    made: Receiver<io::Result<Window>>,
+    made: Option<Receiver<io::Result<Window>>>,
     thread: Option<JoinHandle<()>>,
-    /// Invariant: it makes one window at a time.
-    is_asked: bool,
+    /// Windows that were asked for and not taken; at most [`AHEAD`].
+    asked: usize,
+    /// Whether those to come continue what they did not continue before.
+    is_elsewhere: bool,
     /// The window before the current one, which the thread is to unmap.
     old: Option<Window>,
 }
 
 #[derive(Debug)]
 struct Ask {
-    /// Where the reserve ends.
-    end: u64,
+    /// Where the reserve ends, if not with the window that was made last.
+    end: Option<u64>,
+    by_pages: bool,
     old: Option<Window>,
 }
 
 impl Maker {
-    fn start(file: &Arc<File>, is_synced: &Arc<AtomicBool>) -> io::Result<Maker> {
-        let (asks, asked) = sync_channel::<Ask>(1);
-        let (give, made) = sync_channel(1);
-        let (file, is_synced) = (Arc::clone(file), Arc::clone(is_synced));
+    fn start(file: &Arc<File>) -> io::Result<Maker> {
+        // Neither side waits to send.
+        let (asks, asked) = sync_channel::<Ask>(AHEAD);
+        let (give, made) = sync_channel(AHEAD);
+        let file = Arc::clone(file);
         let make = move || {
-            let zeros = vec![0; ZEROS_BYTES];
-            for Ask { end, old } in asked {
-                drop(old);
-                let window = if is_synced.swap(false, Ordering::Relaxed) {
-                    Window::ahead_by_pages(&file, end)
-                } else {
-                    Window::ahead(&file, end, &zeros)
+            let zeros = vec![0; PIECE_BYTES as usize];
+            let mut end = 0;
+            for ask in asked {
+                drop(ask.old);
+                end = ask.end.unwrap_or(end);
+                let window = match ask.by_pages {
+                    true => Window::ahead_by_pages(&file, end),
+                    false => Window::ahead(&file, end, &zeros),
                 };
+                end = window.as_ref().map_or(end, Window::end);
                 if give.send(window).is_err() {
                     return;
                 }
@@ -208,40 +221,59 @@ impl Maker {
         let thread = std::thread::Builder::new().name("criba-journal".to_owned());
         Ok(Maker {
             asks: Some(asks),
-            made,
+            made: Some(made),
             thread: Some(thread.spawn(make)?),
-            is_asked: false,
+            asked: 0,
+            is_elsewhere: true,
             old: None,
         })
     }
 
-    /// Asks for one, if that was not done.
-    fn ask(&mut self, end: u64) {
-        if self.is_asked {
+    /// Asks for as many as are made ahead, of a file that was synced since for a single one; the reserve ends
+    /// at `end` if nothing was asked for.
+    fn ask(&mut self, end: u64, is_synced: &AtomicBool) {
+        if self.asked == AHEAD {
             return;
         }
-        let old = self.old.take();
-        let asks = self.asks.as_ref();
-        self.is_asked = asks.is_some_and(|asks| asks.send(Ask { end, old }).is_ok());
+        let by_pages = is_synced.load(Ordering::Relaxed);
+        let most = if by_pages { 1 } else { AHEAD };
+        while self.asked < most {
+            let ask = Ask {
+                end: self.is_elsewhere.then_some(end),
+                by_pages,
+                old: self.old.take(),
+            };
+            let asks = self.asks.as_ref();
+            if !asks.is_some_and(|asks| asks.send(ask).is_ok()) {
+                return;
+            }
+            is_synced.store(false, Ordering::Relaxed);
+            self.is_elsewhere = false;
+            self.asked += 1;
+        }
     }
 
-    /// What was asked for. If it is just being made, waiting is faster than making another.
+    /// The next one. If it is just being made, waiting is faster than making another.
     fn take(&mut self) -> Option<Window> {
-        if !std::mem::take(&mut self.is_asked) {
-            return None;
+        self.asked = self.asked.checked_sub(1)?;
+        self.made.as_ref()?.recv().ok()?.ok()
+    }
+
+    /// Waits until nothing is being made any more; all of it goes.
+    fn forget(&mut self) {
+        while self.asked > 0 {
+            drop(self.take());
         }
-        self.made.recv().ok()?.ok()
+        self.is_elsewhere = true;
     }
 }
 
-/// The thread ends, so that the file grows no more.
+/// The thread ends, so that the file grows no more, with the window that it is making.
 impl Drop for Maker {
     fn drop(&mut self) {
         self.asks = None;
-        self.is_asked = false;
+        self.made = None;
         if let Some(thread) = self.thread.take() {
-            // What it has made is not needed.
-            drop(self.made.try_recv());
             thread.join().ok();
         }
     }
