@@ -106,7 +106,7 @@ impl Window {
 #[derive(Debug)]
 pub(super) struct Windows {
     file: Arc<File>,
-    /// Whether the file was synced since a window was made.
+    /// Whether the file was synced since that was looked at.
     is_synced: Arc<AtomicBool>,
     current: Window,
     maker: Option<Maker>,
@@ -159,6 +159,7 @@ impl Windows {
         let old = std::mem::replace(&mut self.current, next);
         if let Some(maker) = &mut self.maker {
             maker.old = Some(old);
+            maker.by_pages = self.is_synced.swap(false, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -166,10 +167,11 @@ impl Windows {
     /// Without the thread, each window is made when it is needed.
     fn make_next(&mut self) {
         if self.maker.is_none() {
-            self.maker = Maker::start(&self.file).ok();
+            let by_pages = self.is_synced.swap(false, Ordering::Relaxed);
+            self.maker = Maker::start(&self.file, by_pages).ok();
         }
         if let Some(maker) = &mut self.maker {
-            maker.ask(self.current.end(), &self.is_synced);
+            maker.ask(self.current.end());
         }
     }
 }
@@ -184,6 +186,8 @@ struct Maker {
     asked: usize,
     /// Whether those to come continue what they did not continue before.
     is_elsewhere: bool,
+    /// Whether the file was synced while the window before the current one was filled.
+    by_pages: bool,
     /// The window before the current one, which the thread is to unmap.
     old: Option<Window>,
 }
@@ -197,7 +201,7 @@ struct Ask {
 }
 
 impl Maker {
-    fn start(file: &Arc<File>) -> io::Result<Maker> {
+    fn start(file: &Arc<File>, by_pages: bool) -> io::Result<Maker> {
         // Neither side waits to send.
         let (asks, asked) = sync_channel::<Ask>(AHEAD);
         let (give, made) = sync_channel(AHEAD);
@@ -225,29 +229,25 @@ impl Maker {
             thread: Some(thread.spawn(make)?),
             asked: 0,
             is_elsewhere: true,
+            by_pages,
             old: None,
         })
     }
 
-    /// Asks for as many as are made ahead, of a file that was synced since for a single one; the reserve ends
+    /// Asks for as many as are made ahead, of a file that is being synced for a single one; the reserve ends
     /// at `end` if nothing was asked for.
-    fn ask(&mut self, end: u64, is_synced: &AtomicBool) {
-        if self.asked == AHEAD {
-            return;
-        }
-        let by_pages = is_synced.load(Ordering::Relaxed);
-        let most = if by_pages { 1 } else { AHEAD };
+    fn ask(&mut self, end: u64) {
+        let most = if self.by_pages { 1 } else { AHEAD };
         while self.asked < most {
             let ask = Ask {
                 end: self.is_elsewhere.then_some(end),
-                by_pages,
+                by_pages: self.by_pages,
                 old: self.old.take(),
             };
             let asks = self.asks.as_ref();
-            if !asks.is_some_and(|asks| asks.send(ask).is_ok()) {
+            if asks.is_none_or(|asks| asks.send(ask).is_err()) {
                 return;
             }
-            is_synced.store(false, Ordering::Relaxed);
             self.is_elsewhere = false;
             self.asked += 1;
         }
