@@ -184,8 +184,6 @@ struct Maker {
     thread: Option<JoinHandle<()>>,
     /// Windows that were asked for and not taken; at most [`AHEAD`].
     asked: usize,
-    /// Whether those to come continue what they did not continue before.
-    is_elsewhere: bool,
     /// Whether the file was synced while the window before the current one was filled.
     by_pages: bool,
     /// The window before the current one, which the thread is to unmap.
@@ -194,7 +192,7 @@ struct Maker {
 
 #[derive(Debug)]
 struct Ask {
-    /// Where the reserve ends, if not with the window that was made last.
+    /// Where the reserve ends, if not with the window that was asked for before.
     end: Option<u64>,
     by_pages: bool,
     old: Option<Window>,
@@ -228,7 +226,6 @@ impl Maker {
             made: Some(made),
             thread: Some(thread.spawn(make)?),
             asked: 0,
-            is_elsewhere: true,
             by_pages,
             old: None,
         })
@@ -240,7 +237,7 @@ impl Maker {
         let most = if self.by_pages { 1 } else { AHEAD };
         while self.asked < most {
             let ask = Ask {
-                end: self.is_elsewhere.then_some(end),
+                end: (self.asked == 0).then_some(end),
                 by_pages: self.by_pages,
                 old: self.old.take(),
             };
@@ -248,7 +245,6 @@ impl Maker {
             if asks.is_none_or(|asks| asks.send(ask).is_err()) {
                 return;
             }
-            self.is_elsewhere = false;
             self.asked += 1;
         }
     }
@@ -264,7 +260,6 @@ impl Maker {
         while self.asked > 0 {
             drop(self.take());
         }
-        self.is_elsewhere = true;
     }
 }
 

@@ -157,7 +157,7 @@ fn for_each_file(dir: &Path, see: &mut dyn FnMut(&Path) -> Result<()>) -> Result
     Ok(())
 }
 
-/// Time in which the host of a virtual machine let none of its processors run that wanted to.
+/// Time for which the host of a virtual machine kept its processors waiting, as the system counts it.
 pub struct Stolen {
     ticks: u64,
     looked: Instant,
@@ -181,9 +181,9 @@ impl Stolen {
             return Ok(false);
         }
         let ticks = stolen_ticks()?;
-        let stolen = (ticks - self.ticks) as f64 / TICKS_PER_SECOND;
+        let stolen = ticks.saturating_sub(self.ticks) as f64 / TICKS_PER_SECOND;
         *self = Stolen { ticks, looked: now };
-        Ok(stolen > 0.0 && took >= STOLEN_FROM && stolen >= took.as_secs_f64() / 2.0)
+        Ok(took >= STOLEN_FROM && stolen >= took.as_secs_f64() / 2.0)
     }
 }
 

@@ -163,6 +163,8 @@ impl Bench {
         self.set(format!("{name}_write_amplification"), amplification);
         self.set_processor(name, io, done);
         self.set_latencies(name, &latencies);
+        let unstolen = latencies.worst_unstolen();
+        self.set(format!("{name}_worst_unstolen_us"), unstolen);
         Ok(())
     }
 
@@ -196,8 +198,6 @@ impl Bench {
             self.set(format!("{name}_{label}_us"), latencies.quantile(part));
         }
         self.set(format!("{name}_worst_us"), latencies.worst());
-        let unstolen = latencies.worst_unstolen();
-        self.set(format!("{name}_worst_unstolen_us"), unstolen);
     }
 
     /// Runs `step` so often in each of so many threads, each with a reader of its own; sets `name` to
