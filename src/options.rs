@@ -149,7 +149,8 @@ pub enum Strategy {
 pub enum Compaction {
     /// In the background, whenever the tree is out of shape. Leveled, runs that are alike in size also
     /// become one when nothing was written for half a second, so that lookups and scans ask fewer: at
-    /// most five bytes are written for each byte of the newer runs.
+    /// most five bytes are written for each byte of the newer runs, or nine where nothing was written for
+    /// longer. See [`Builder::merge_in_pauses`](crate::Builder::merge_in_pauses).
     #[default]
     Background,
     /// Only when [`Db::compact`](crate::Db::compact) asks: for loads that compact once at the

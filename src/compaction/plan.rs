@@ -236,7 +236,10 @@ fn make_room(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
     match one_down(runs, 1) {
         // Costs nothing.
         free @ Some(Plan::Move { .. }) => free,
-        one if shape.merge_levels_whole => alike(runs, &(2..=2), ALIKE_RATIO).or(one),
+        one if shape.merge_levels_whole => {
+            let whole = alike(runs, &(2..=2), ALIKE_RATIO);
+            whole.map(|(plan, _)| plan).or(one)
+        }
         one => one,
     }
 }
@@ -285,8 +288,23 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
 /// them while writers are at work. As the ratio bounds the levels above the last, but for the base, no
 /// store of much more than the base times [`ALIKE_RATIO`] is ever merged whole.
 pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
+    alike_in_pause(runs, shape, ALIKE_RATIO).map(|(plan, _)| plan)
+}
+
+/// What to merge beyond that in a pause that has lasted for as long as it takes to merge so many bytes.
+pub(crate) fn in_long_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<(Plan, u64)> {
+    // Below the ratio of levels: all newer runs together are a little more than the level above.
+    let below = u64::from(shape.ratio) * 4 / 5;
+    let ratio = LONG_PAUSE_RATIO.min(below).max(ALIKE_RATIO);
+    alike_in_pause(runs, shape, ratio)
+}
+
+/// See [`alike`]: what it costs at most is what levels of the default ratio cost too.
+const LONG_PAUSE_RATIO: u64 = 8;
+
+fn alike_in_pause(runs: &[RunFacts], shape: &TreeShape, ratio: u64) -> Option<(Plan, u64)> {
     match shape.strategy {
-        Strategy::Leveled if shape.merge_in_pauses => alike(runs, &(0..=LEVEL_MAX), ALIKE_RATIO),
+        Strategy::Leveled if shape.merge_in_pauses => alike(runs, &(0..=LEVEL_MAX), ratio),
         _ => None,
     }
 }
@@ -305,13 +323,14 @@ pub(crate) fn while_waiting(runs: &[RunFacts], shape: &TreeShape) -> Option<(Pla
         return None;
     }
     let waiting = of_level(runs, 0).map(RunFacts::bytes).sum();
-    Some((alike(runs, &(0..=0), 1)?, waiting))
+    let (plan, _) = alike(runs, &(0..=0), 1)?;
+    Some((plan, waiting))
 }
 
 /// Merges the newest runs, down to the last one that is at most `ratio` times as much as all
-/// newer ones: so many bytes and one are written at most for each byte of these. `None` when no run of
-/// such a level is.
-fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>, ratio: u64) -> Option<Plan> {
+/// newer ones: so many bytes and one are written at most for each byte of these. With the bytes of all.
+/// `None` when no run of such a level is.
+fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>, ratio: u64) -> Option<(Plan, u64)> {
     let (newest, older) = runs.split_first()?;
     let mut inputs: Vec<&SegmentFacts> = newest.segments.iter().collect();
     let mut chosen = None;
@@ -339,11 +358,13 @@ fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>, ratio: u64) -> Option<
     }
     // Of flushed runs the newest gives its place: what is flushed meanwhile is newer.
     let place = if last.level == 0 { newest } else { last };
-    Some(Plan::Merge {
+    let bytes = inputs.iter().map(|one| one.bytes).sum();
+    let plan = Plan::Merge {
         inputs: ids(inputs.into_iter()),
         level: last.level,
         target: Target::Join(place.number),
-    })
+    };
+    Some((plan, bytes))
 }
 
 /// See [`alike`]: in pauses, and to make room.

@@ -1,5 +1,6 @@
 //! Pauses of writers: when nothing was written for a while, or so little that no flush comes for
-//! much longer than they come apart. And shorter ones, in which only flushed runs that wait are merged.
+//! much longer than they come apart. Longer ones, in which more is merged, and shorter ones, in which
+//! only flushed runs that wait are.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,6 +18,11 @@ const SILENCE_MS: u64 = 500;
 /// long as from the last but one to the last. Writers that also read are slower, and no pause.
 const PAUSE_MS: u64 = 5000;
 const PAUSE_TIMES: u64 = 4;
+
+/// Bytes that are merged in a long pause, for each millisecond that it has lasted, which is about what two
+/// threads merge that have nothing else to do: of what has lasted for so long one may expect that it does
+/// so once more.
+const LONG_PAUSE_BYTES_EACH_MS: u64 = 500_000;
 
 /// Bytes of flushed runs that wait, for each millisecond in which nothing was flushed or compacted before they
 /// are merged with each other: about as many as a merge does. So long at least.
@@ -109,8 +115,14 @@ impl WorkTimes {
         lock(&self.0).short_for(now_ms.unwrap_or(0)) == 0
     }
 
-    /// Time until it is a pause, if no write follows this one; `None` without a clock.
-    fn pause_in(&self, now_ms: Option<u64>, written: Sequence) -> Option<Duration> {
+    /// Time until it is a pause that has lasted for so long, if no write follows this one; `None` without a
+    /// clock.
+    fn pause_in(
+        &self,
+        now_ms: Option<u64>,
+        written: Sequence,
+        lasting_ms: u64,
+    ) -> Option<Duration> {
         let now_ms = now_ms?;
         let mut times = lock(&self.0);
         if times.written != written {
@@ -121,8 +133,8 @@ impl WorkTimes {
         times.written_ms = times.written_ms.min(now_ms);
         let silent_from = times.written_ms.max(times.worked_ms);
         let pause_ms = PAUSE_MS.max(times.apart_ms.saturating_mul(PAUSE_TIMES));
-        let due_ms = (silent_from + SILENCE_MS).min(times.worked_ms.saturating_add(pause_ms));
-        Some(times.left(due_ms, now_ms))
+        let from_ms = (silent_from + SILENCE_MS).min(times.worked_ms.saturating_add(pause_ms));
+        Some(times.left(from_ms.saturating_add(lasting_ms), now_ms))
     }
 
     /// Time until nothing was flushed or compacted for so long, whatever is written.
@@ -156,13 +168,19 @@ impl Shared {
     /// nothing.
     pub(super) fn in_pause(&self, facts: &[RunFacts]) -> Option<(Plan, Duration)> {
         let (now_ms, tree) = (self.now_ms(), &self.options.tree);
-        let pause_in = self.work_times.pause_in(now_ms, self.visible())?;
-        let all = compaction::in_pause(facts, tree).map(|plan| (plan, pause_in));
+        let pause_in = |lasting_ms| {
+            let times = &self.work_times;
+            times.pause_in(now_ms, self.visible(), lasting_ms)
+        };
+        let alike = compaction::in_pause(facts, tree).and_then(|plan| Some((plan, pause_in(0)?)));
+        let more = compaction::in_long_pause(facts, tree)
+            .and_then(|(plan, bytes)| Some((plan, pause_in(bytes / LONG_PAUSE_BYTES_EACH_MS)?)));
         let waiting = compaction::while_waiting(facts, tree).and_then(|(plan, bytes)| {
             let idle_ms = WAITING_MIN_MS.max(bytes / WAITING_BYTES_EACH_MS);
             Some((plan, self.work_times.idle_in(now_ms, idle_ms)?))
         });
-        all.into_iter().chain(waiting).min_by_key(|(_, left)| *left)
+        let all = alike.into_iter().chain(more).chain(waiting);
+        all.min_by_key(|(_, left)| *left)
     }
 }
 
@@ -174,7 +192,7 @@ mod tests {
     fn a_pause_is_half_a_second_without_writes_or_four_times_the_pace() {
         let times = WorkTimes::since(Some(10_000));
         let left = |now_ms, written| {
-            let left = times.pause_in(Some(now_ms), Sequence(written));
+            let left = times.pause_in(Some(now_ms), Sequence(written), 0);
             left.map(|left| left.as_millis())
         };
         // Nothing is written.
@@ -192,9 +210,22 @@ mod tests {
         assert_eq!((left(26_000, 7), left(26_500, 7)), (Some(500), Some(0)));
         // Set back, and without a clock.
         assert_eq!((left(300, 7), left(800, 7)), (Some(500), Some(0)));
-        assert_eq!(times.pause_in(None, Sequence(8)), None);
+        assert_eq!(times.pause_in(None, Sequence(8), 0), None);
         times.flushed(None);
         assert_eq!(left(5000, 8), Some(0));
+    }
+
+    #[test]
+    fn a_pause_that_lasts_is_counted_from_its_beginning() {
+        let times = WorkTimes::since(Some(10_000));
+        let left = |now_ms, written| {
+            let left = times.pause_in(Some(now_ms), Sequence(written), 1300);
+            left.map(|left| left.as_millis())
+        };
+        assert_eq!((left(10_000, 0), left(10_500, 0)), (Some(1800), Some(1300)));
+        assert_eq!((left(11_000, 1), left(12_800, 1)), (Some(1800), Some(0)));
+        // Something is written all the time.
+        assert_eq!((left(16_000, 2), left(16_300, 3)), (Some(300), Some(0)));
     }
 
     #[test]
@@ -219,7 +250,7 @@ mod tests {
     #[test]
     fn where_the_disk_was_full_it_takes_longer_each_time() {
         let times = WorkTimes::since(Some(0));
-        let left = |now_ms| times.pause_in(Some(now_ms), Sequence(0));
+        let left = |now_ms| times.pause_in(Some(now_ms), Sequence(0), 0);
         let room = |now_ms| times.had_room(Some(now_ms));
         assert!(room(0));
         times.was_full(Some(10_000));

@@ -129,16 +129,27 @@ impl Writer {
         self.written + self.out.len() as u64
     }
 
-    /// Whether the segment has reached its size, or the one at which its index could outgrow what a
-    /// region can hold.
-    pub(crate) fn is_full(&self, segment_bytes: u64) -> bool {
-        self.data_bytes() >= segment_bytes || self.properties.raw_bytes >= RAW_BYTES_MAX
+    /// Whether the segment has reached its size with what is before this entry, or the one at which its
+    /// index could outgrow what a region can hold.
+    ///
+    /// A block more, of which nearly all is empty, would also be one ordinal more, and that of a power of
+    /// two a bit more in the filter for each key.
+    pub(crate) fn is_full(&self, segment_bytes: u64, next: &Entry<'_>) -> bool {
+        let with_block = self.data_bytes() + u64::from(self.options.block_bytes);
+        self.data_bytes() >= segment_bytes
+            || (with_block >= segment_bytes && self.ends_block(next))
+            || self.properties.raw_bytes >= RAW_BYTES_MAX
+    }
+
+    /// Whether this entry does not fit in the block.
+    fn ends_block(&self, next: &Entry<'_>) -> bool {
+        let limit = self.options.block_bytes as usize - TRAILER_BYTES;
+        !self.block.is_empty() && self.block.len_with(next) > limit
     }
 
     /// Adds the next entry, in the order of [`crate::key::compare`].
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
-        let limit = self.options.block_bytes as usize - TRAILER_BYTES;
-        if !self.block.is_empty() && self.block.len_with(entry) > limit {
+        if self.ends_block(entry) {
             self.finish_block()?;
         }
         if self.block.is_empty() {

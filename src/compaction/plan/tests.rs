@@ -148,6 +148,43 @@ fn a_pause_merges_what_is_alike() {
     assert_eq!(in_pause(&tree(&[(0, 1), (0, 1)]), &declined), None);
 }
 
+/// Of a tree whose levels are full, nothing: it is never merged whole.
+#[test]
+fn a_long_pause_merges_more_but_not_what_follows_the_ratio() {
+    let tree = |sizes: &[u64]| {
+        let one = |(level, megabytes): (u32, &u64)| {
+            let number = u64::from(30 - level);
+            run(level, number, &[segment(number, "b-y", *megabytes)])
+        };
+        (1..).zip(sizes).map(one).collect::<Vec<_>>()
+    };
+    let merged = |sizes: &[u64], ratio| {
+        let shape = TreeShape {
+            ratio,
+            ..shape(Strategy::Leveled)
+        };
+        in_long_pause(&tree(sizes), &shape)
+    };
+    let both = |bytes: u64| Some((merge(&[29, 28], 2, Target::Join(28))?, bytes * MB));
+    assert_eq!(in_pause(&tree(&[10, 80]), &shape(Strategy::Leveled)), None);
+    assert_eq!(merged(&[10, 80], 10), both(90));
+    assert_eq!(merged(&[10, 81], 10), None);
+    assert_eq!(merged(&[10, 81], 100), None);
+    assert_eq!(merged(&[100, 1000, 10_000, 100_000], 10), None);
+    // As much as in any pause, where levels are closer.
+    assert_eq!(merged(&[10, 40], 2), both(50));
+    assert_eq!(merged(&[10, 41], 2), None);
+    let declined = TreeShape {
+        merge_in_pauses: false,
+        ..shape(Strategy::Leveled)
+    };
+    assert_eq!(in_long_pause(&tree(&[10, 80]), &declined), None);
+    assert_eq!(
+        in_long_pause(&tree(&[10, 80]), &shape(Strategy::Tiered)),
+        None
+    );
+}
+
 #[test]
 fn flushed_runs_that_wait_are_merged_with_their_like() {
     let waiting = |sizes: &[u64], level1: u64, shape: &TreeShape| {
@@ -556,8 +593,12 @@ fn the_oldest_run_tells_when_something_comes_of_age() {
 /// Whatever the tree, planning and carrying out ends, and ends in shape.
 #[test]
 fn every_tree_comes_to_rest() {
-    for strategy in [Strategy::Leveled, Strategy::Tiered, Strategy::LazyLeveled] {
-        let shape = shape(strategy);
+    let strategies = [Strategy::Leveled, Strategy::Tiered, Strategy::LazyLeveled];
+    for (strategy, ratio) in strategies.into_iter().flat_map(|one| [(one, 4), (one, 10)]) {
+        let shape = TreeShape {
+            ratio,
+            ..shape(strategy)
+        };
         let mut runs: Vec<RunFacts> = Vec::new();
         let mut next = 1;
         for flush in 0..200_u64 {
@@ -573,7 +614,8 @@ fn every_tree_comes_to_rest() {
             }
             assert_eq!(debt_bytes(&runs, &shape), 0, "{strategy:?}");
             while flush % 7 == 0
-                && let Some(plan) = plan(&runs, &shape).or_else(|| in_pause(&runs, &shape))
+                && let Some(plan) =
+                    plan(&runs, &shape).or_else(|| Some(in_long_pause(&runs, &shape)?.0))
             {
                 carry_out(&mut runs, plan, &mut next);
                 steps += 1;
