@@ -115,7 +115,7 @@ impl Builder {
     /// [`Builder::level_base_bytes`] or so, when nothing is written for half a second, or too little
     /// for a flush for longer than usual. Default yes: lookups and scans have fewer runs to ask
     /// then. It costs at most five bytes written for each that is merged down; nine, and up to eight times
-    /// the base, in a pause that has lasted for as long as that takes at 500 MB a second. And whether flushed
+    /// the base, in a pause that has lasted for as long as that takes at 650 MB a second. And whether flushed
     /// runs that wait to be merged down are merged with each other meanwhile, where writers leave time
     /// for it. Without it, pauses leave the tree as it is.
     pub fn merge_in_pauses(mut self, merges: bool) -> Builder {

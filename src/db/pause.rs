@@ -22,7 +22,7 @@ const PAUSE_TIMES: u64 = 4;
 /// Bytes that are merged in a long pause, for each millisecond that it has lasted, which is about what two
 /// threads merge that have nothing else to do: of what has lasted for so long one may expect that it does
 /// so once more.
-const LONG_PAUSE_BYTES_EACH_MS: u64 = 500_000;
+const LONG_PAUSE_BYTES_EACH_MS: u64 = 650_000;
 
 /// Bytes of flushed runs that wait, for each millisecond in which nothing was flushed or compacted before they
 /// are merged with each other: about as many as a merge does. So long at least.
