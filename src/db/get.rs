@@ -57,7 +57,7 @@ impl Shared {
         let view = self.view.load();
         let sequence = sequence.unwrap_or_else(|| self.visible());
         let runs = view.version.runs();
-        let begun_runs = runs.get(..1 + AT_ONCE).unwrap_or(runs);
+        let begun_runs = runs.get(..AT_ONCE).unwrap_or(runs);
         let mut asked = [(KeyHash(0), [].as_slice()); KEYS_AT_ONCE];
         let mut begun = Vec::with_capacity(begun_runs.len() * keys.len().min(KEYS_AT_ONCE));
         let mut values = Vec::with_capacity(keys.len());
@@ -72,11 +72,7 @@ impl Shared {
             for &key in asked.iter().take(keys.len()) {
                 let (candidates, others) = rest.split_at(begun_runs.len());
                 rest = others;
-                let (first, later) = match candidates {
-                    [] => (&None, candidates),
-                    [first, later @ ..] => (first, later),
-                };
-                let hit = self.lookup_begun((&view, first, later), key, sequence, &mut Silent)?;
+                let hit = self.lookup_begun((&view, candidates), key, sequence, &mut Silent)?;
                 values.push(hit.and_then(value_of));
             }
         }
@@ -90,26 +86,37 @@ impl Shared {
         sequence: Sequence,
         observer: &mut O,
     ) -> Result<Option<Hit>> {
-        let hash = hash_key(self.hash_seed, key);
-        // Before the memtables are asked: what is prefetched arrives meanwhile.
-        let runs = view.version.runs();
-        let first = runs.first().and_then(|run| Candidate::of(run, (hash, key)));
-        let others;
-        let later = match runs.get(1..) {
-            None | Some([]) => [].as_slice(),
-            Some(runs) => {
-                others = Candidate::of_each(runs, (hash, key));
-                &others
-            }
-        };
-        self.lookup_begun((view, &first, later), (hash, key), sequence, observer)
+        let key = (hash_key(self.hash_seed, key), key);
+        // Few runs, as most trees have, are not to cost what many do.
+        match view.version.runs().len() {
+            ..=1 => self.lookup_at_once::<O, 1>(view, key, sequence, observer),
+            2..=4 => self.lookup_at_once::<O, 4>(view, key, sequence, observer),
+            _ => self.lookup_at_once::<O, AT_ONCE>(view, key, sequence, observer),
+        }
+    }
+
+    /// Begins to ask the first `N` runs before the memtables are asked: what is prefetched arrives
+    /// meanwhile.
+    #[inline]
+    fn lookup_at_once<O: Observer, const N: usize>(
+        &self,
+        view: &View,
+        key: (KeyHash, &[u8]),
+        sequence: Sequence,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
+        let mut begun = [const { None }; N];
+        for (candidate, run) in begun.iter_mut().zip(view.version.runs()) {
+            *candidate = Candidate::of(run, key);
+        }
+        self.lookup_begun((view, &begun), key, sequence, observer)
     }
 
     /// Asks the memtables, and ends what was begun in the runs.
     #[inline]
     fn lookup_begun<O: Observer>(
         &self,
-        (view, first, later): Begun<'_>,
+        (view, begun): (&View, &[Option<Candidate<'_>>]),
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         observer: &mut O,
@@ -119,14 +126,14 @@ impl Shared {
             return Ok(Some(hit));
         }
         let runs = view.version.runs();
-        self.lookup_runs((runs, first, later), (hash, key), sequence, observer)
+        self.lookup_runs((runs, begun), (hash, key), sequence, observer)
     }
 
-    /// Ends what was begun in the first run and some later ones, and asks the others.
+    /// Ends what was begun in the first runs, and asks the others.
     #[inline]
     fn lookup_runs<O: Observer>(
         &self,
-        (runs, first, later): (&[Run], &Option<Candidate<'_>>, &[Option<Candidate<'_>>]),
+        (runs, begun): (&[Run], &[Option<Candidate<'_>>]),
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         observer: &mut O,
@@ -134,13 +141,12 @@ impl Shared {
         let mut read = (0, 0);
         for (ordinal, run) in runs.iter().enumerate() {
             observer.begin();
-            let begun;
-            let candidate = match ordinal.checked_sub(1).map(|nth| later.get(nth)) {
-                None => first,
-                Some(Some(candidate)) => candidate,
-                Some(None) => {
-                    begun = Candidate::of(run, (hash, key));
-                    &begun
+            let other;
+            let candidate = match begun.get(ordinal) {
+                Some(candidate) => candidate,
+                None => {
+                    other = Candidate::of(run, (hash, key));
+                    &other
                 }
             };
             let (run_ordinal, level) = (ordinal, run.level);
@@ -168,9 +174,9 @@ impl Shared {
             observer.run(source, Some((segment, &probe, hit.as_ref())));
             read.0 += probe.block_reads;
             read.1 += probe.block_bytes;
-            if hit.is_some() {
+            if let Some(hit) = hit {
                 self.counters.lookups.in_runs(true, read);
-                return Ok(hit);
+                return Ok(Some(hit));
             }
         }
         self.counters.lookups.in_runs(false, read);
@@ -200,16 +206,9 @@ fn value_of(hit: Hit) -> Option<Slice> {
 /// up.
 const KEYS_AT_ONCE: usize = 16;
 
-/// So many runs behind the first are asked as if at once: their filters are on their way while the first is
+/// So many runs are asked as if at once: the filters of later ones are on their way while the first is
 /// asked.
-const AT_ONCE: usize = 11;
-
-/// What is asked, with what was begun in the first run and in some later ones.
-type Begun<'a> = (
-    &'a View,
-    &'a Option<Candidate<'a>>,
-    &'a [Option<Candidate<'a>>],
-);
+const AT_ONCE: usize = 12;
 
 /// The segment of a run that can hold the key, and what its filter told so far.
 struct Candidate<'a> {
@@ -225,16 +224,6 @@ impl<'a> Candidate<'a> {
             segment,
             begun: segment.begin(hash),
         })
-    }
-
-    /// Begins to ask the first of these.
-    #[inline]
-    fn of_each(runs: &'a [Run], key: (KeyHash, &[u8])) -> [Option<Candidate<'a>>; AT_ONCE] {
-        let mut candidates = [const { None }; AT_ONCE];
-        for (candidate, run) in candidates.iter_mut().zip(runs) {
-            *candidate = Candidate::of(run, key);
-        }
-        candidates
     }
 }
 
@@ -253,10 +242,11 @@ fn lookup_memtables<O: Observer>(
         observer.memtable(source, hit.as_ref());
         hit
     };
-    ask(&view.active, Source::ActiveMemtable).or_else(|| {
-        let mut sealed = view.sealed.iter().enumerate();
-        sealed.find_map(|(ordinal, sealed)| ask(&sealed.table, Source::SealedMemtable(ordinal)))
-    })
+    if let Some(hit) = ask(&view.active, Source::ActiveMemtable) {
+        return Some(hit);
+    }
+    let mut sealed = view.sealed.iter().enumerate();
+    sealed.find_map(|(ordinal, sealed)| ask(&sealed.table, Source::SealedMemtable(ordinal)))
 }
 
 /// The account of an explained lookup.

@@ -13,7 +13,7 @@ use super::{Block, Caches};
 /// What one lookup asked and cost in one segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
-    /// The filter's answer, once it was asked.
+    /// The filter's answer, once it was asked, for who watches.
     pub(crate) answer: Option<Answer>,
     /// The answer named a block whose fences do not cover the key.
     pub(crate) refuted: bool,
@@ -108,7 +108,9 @@ impl Segment {
         let may_refute = !WATCHED && filter.names_the_block();
         let is_refuted = |block| may_refute && !body.fences.may_cover(block, key);
         let answer = filter.answer(begun, is_refuted, (caches, probe));
-        probe.answer = Some(answer);
+        if WATCHED {
+            probe.answer = Some(answer);
+        }
         answer
     }
 

@@ -140,7 +140,7 @@ impl Form {
     }
 
     /// The value at a window without the fingerprint, cut to its planes. `words` are those of the window.
-    #[inline]
+    #[inline(always)]
     pub(super) fn open(self, window: &Window, words: &[u64]) -> u64 {
         in_form!(
             self,
