@@ -168,19 +168,20 @@ impl Shared {
     /// nothing.
     pub(super) fn in_pause(&self, facts: &[RunFacts]) -> Option<(Plan, Duration)> {
         let (now_ms, tree) = (self.now_ms(), &self.options.tree);
-        let pause_in = |lasting_ms| {
-            let times = &self.work_times;
-            times.pause_in(now_ms, self.visible(), lasting_ms)
-        };
-        let alike = compaction::in_pause(facts, tree).and_then(|plan| Some((plan, pause_in(0)?)));
-        let more = compaction::in_long_pause(facts, tree)
-            .and_then(|(plan, bytes)| Some((plan, pause_in(bytes / LONG_PAUSE_BYTES_EACH_MS)?)));
+        let all = compaction::in_pause(facts, tree).map(|plan| (plan, 0));
+        let all = all.or_else(|| {
+            let (plan, bytes) = compaction::in_long_pause(facts, tree)?;
+            Some((plan, bytes / LONG_PAUSE_BYTES_EACH_MS))
+        });
+        let lasting_ms = all.as_ref().map_or(0, |(_, lasting_ms)| *lasting_ms);
+        let times = &self.work_times;
+        let pause_in = times.pause_in(now_ms, self.visible(), lasting_ms)?;
+        let all = all.map(|(plan, _)| (plan, pause_in));
         let waiting = compaction::while_waiting(facts, tree).and_then(|(plan, bytes)| {
             let idle_ms = WAITING_MIN_MS.max(bytes / WAITING_BYTES_EACH_MS);
-            Some((plan, self.work_times.idle_in(now_ms, idle_ms)?))
+            Some((plan, times.idle_in(now_ms, idle_ms)?))
         });
-        let all = alike.into_iter().chain(more).chain(waiting);
-        all.min_by_key(|(_, left)| *left)
+        all.into_iter().chain(waiting).min_by_key(|(_, left)| *left)
     }
 }
 
@@ -188,13 +189,19 @@ impl Shared {
 mod tests {
     use super::*;
 
+    fn pause_in_ms(
+        times: &WorkTimes,
+        now_ms: u64,
+        (written, lasting_ms): (u64, u64),
+    ) -> Option<u128> {
+        let left = times.pause_in(Some(now_ms), Sequence(written), lasting_ms);
+        left.map(|left| left.as_millis())
+    }
+
     #[test]
     fn a_pause_is_half_a_second_without_writes_or_four_times_the_pace() {
         let times = WorkTimes::since(Some(10_000));
-        let left = |now_ms, written| {
-            let left = times.pause_in(Some(now_ms), Sequence(written), 0);
-            left.map(|left| left.as_millis())
-        };
+        let left = |now_ms, written| pause_in_ms(&times, now_ms, (written, 0));
         // Nothing is written.
         assert_eq!((left(10_000, 0), left(10_400, 0)), (Some(500), Some(100)));
         assert_eq!(left(10_500, 0), Some(0));
@@ -218,10 +225,7 @@ mod tests {
     #[test]
     fn a_pause_that_lasts_is_counted_from_its_beginning() {
         let times = WorkTimes::since(Some(10_000));
-        let left = |now_ms, written| {
-            let left = times.pause_in(Some(now_ms), Sequence(written), 1300);
-            left.map(|left| left.as_millis())
-        };
+        let left = |now_ms, written| pause_in_ms(&times, now_ms, (written, 1300));
         assert_eq!((left(10_000, 0), left(10_500, 0)), (Some(1800), Some(1300)));
         assert_eq!((left(11_000, 1), left(12_800, 1)), (Some(1800), Some(0)));
         // Something is written all the time.
