@@ -1,6 +1,8 @@
 //! What was read stays in memory within a budget of bytes.
 
 use std::fmt;
+use std::num::NonZero;
+use std::thread;
 
 use quick_cache::sync::{Cache as QuickCache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
@@ -48,6 +50,20 @@ const USUAL_ITEM_BYTES: u64 = 4096;
 /// Of the budget, what is for items that were found again; the rest is for new ones until they are.
 const HOT_PART: f64 = 0.8;
 
+/// Parts for each processor: threads that use different parts do not wait for each other.
+const PARTS_PER_PROCESSOR: usize = 4;
+
+/// Items of a part, at least, unless the cache has fewer. Each part has its share of the budget, whichever
+/// items are its own, and of few items one part has many more than another.
+const PART_ITEMS_MIN: usize = 256;
+
+/// Parts of a cache of so many items: a power of two.
+fn parts_of(items: usize) -> usize {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let most = processors.saturating_mul(PARTS_PER_PROCESSOR);
+    1 << (items / PART_ITEMS_MIN).clamp(1, most).ilog2()
+}
+
 impl<V: Weigh + Clone> Cache<V> {
     pub(crate) fn new(capacity_bytes: u64) -> Cache<V> {
         Cache::of_items(capacity_bytes, USUAL_ITEM_BYTES)
@@ -56,8 +72,10 @@ impl<V: Weigh + Clone> Cache<V> {
     /// With items that usually take so many bytes.
     pub(crate) fn of_items(capacity_bytes: u64, item_bytes: u64) -> Cache<V> {
         let items = usize::try_from(capacity_bytes / item_bytes.max(1)).unwrap_or(usize::MAX);
+        let items = items.clamp(16, 1 << 24);
         let options = OptionsBuilder::new()
-            .estimated_items_capacity(items.clamp(16, 1 << 24))
+            .shards(parts_of(items))
+            .estimated_items_capacity(items)
             .weight_capacity(capacity_bytes)
             .hot_allocation(HOT_PART)
             .build();
@@ -140,6 +158,16 @@ mod tests {
         }
         assert_eq!(cache.get((2, 0)), None);
         assert_eq!(cache.hits_and_misses(), (0, 1));
+    }
+
+    #[test]
+    fn a_small_cache_holds_what_fits_whatever_the_hashes() {
+        for _ in 0..20 {
+            let cache = Cache::new(256 * 4096);
+            let keys = || (0..250).map(|n| (1, n));
+            keys().for_each(|key| cache.insert(key, Heavy(4096)));
+            assert_eq!(keys().filter(|key| cache.get(*key).is_some()).count(), 250);
+        }
     }
 
     #[test]
