@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::filter::{Answer, KeyHash, Lookup, hash_key};
+use crate::filter::{Answer, Begun, KeyHash, hash_key};
 use crate::key::{Kind, Sequence};
 use crate::memtable::Memtable;
 use crate::segment::{Hit, Probe, Segment};
@@ -66,7 +66,12 @@ impl Shared {
             for (asked, key) in asked.iter_mut().zip(keys) {
                 let key = key.as_ref();
                 *asked = (hash_key(self.hash_seed, key), key);
-                begun.extend(begun_runs.iter().map(|run| Candidate::of(run, *asked)));
+                for run in begun_runs {
+                    begun.push(Candidate::default());
+                    if let Some(candidate) = begun.last_mut() {
+                        candidate.begin(run, *asked);
+                    }
+                }
             }
             let mut rest = begun.as_slice();
             for &key in asked.iter().take(keys.len()) {
@@ -105,9 +110,9 @@ impl Shared {
         sequence: Sequence,
         observer: &mut O,
     ) -> Result<Option<Hit>> {
-        let mut begun = [const { None }; N];
+        let mut begun = [Candidate::default(); N];
         for (candidate, run) in begun.iter_mut().zip(view.version.runs()) {
-            *candidate = Candidate::of(run, key);
+            candidate.begin(run, key);
         }
         self.lookup_begun((view, &begun), key, sequence, observer)
     }
@@ -116,7 +121,7 @@ impl Shared {
     #[inline]
     fn lookup_begun<O: Observer>(
         &self,
-        (view, begun): (&View, &[Option<Candidate<'_>>]),
+        (view, begun): (&View, &[Candidate<'_>]),
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         observer: &mut O,
@@ -133,7 +138,7 @@ impl Shared {
     #[inline]
     fn lookup_runs<O: Observer>(
         &self,
-        (runs, begun): (&[Run], &[Option<Candidate<'_>>]),
+        (runs, begun): (&[Run], &[Candidate<'_>]),
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         observer: &mut O,
@@ -141,16 +146,17 @@ impl Shared {
         let mut read = (0, 0);
         for (ordinal, run) in runs.iter().enumerate() {
             observer.begin();
-            let other;
+            let mut other;
             let candidate = match begun.get(ordinal) {
                 Some(candidate) => candidate,
                 None => {
-                    other = Candidate::of(run, (hash, key));
+                    other = Candidate::default();
+                    other.begin(run, (hash, key));
                     &other
                 }
             };
             let (run_ordinal, level) = (ordinal, run.level);
-            let Some(Candidate { segment, begun }) = candidate else {
+            let Some(segment) = candidate.segment else {
                 observer.run(
                     Source::NoSegment {
                         run: run_ordinal,
@@ -163,8 +169,8 @@ impl Shared {
             let mut probe = Probe::default();
             let (key, caches) = ((hash, key), (&*self.caches, &mut probe));
             let hit = match O::WATCHES {
-                true => segment.get::<true>(begun.as_ref(), key, sequence, caches)?,
-                false => segment.get::<false>(begun.as_ref(), key, sequence, caches)?,
+                true => segment.get::<true>(&candidate.begun, key, sequence, caches)?,
+                false => segment.get::<false>(&candidate.begun, key, sequence, caches)?,
             };
             let source = Source::Segment {
                 run: run_ordinal,
@@ -211,19 +217,20 @@ const KEYS_AT_ONCE: usize = 16;
 const AT_ONCE: usize = 12;
 
 /// The segment of a run that can hold the key, and what its filter told so far.
+#[derive(Clone, Copy, Default)]
 struct Candidate<'a> {
-    segment: &'a Segment,
-    begun: Option<Lookup>,
+    segment: Option<&'a Segment>,
+    begun: Begun,
 }
 
 impl<'a> Candidate<'a> {
     /// Begins to ask the run.
     #[inline]
-    fn of(run: &'a Run, (hash, key): (KeyHash, &[u8])) -> Option<Candidate<'a>> {
-        run.find(key).map(|segment| Candidate {
-            segment,
-            begun: segment.begin(hash),
-        })
+    fn begin(&mut self, run: &'a Run, (hash, key): (KeyHash, &[u8])) {
+        if let Some(segment) = run.find(key) {
+            self.segment = Some(segment);
+            segment.begin(hash, &mut self.begun);
+        }
     }
 }
 

@@ -133,6 +133,7 @@ impl Blocked {
         let mixed = mix(hash, self.salt);
         Lookup::Window(Window {
             first: start_of(mixed, u64::from(self.lines)) * LINE_WORDS as u64,
+            block: 0,
             planes: LINE_WORDS as u32,
             shift: 0,
             row: mixed,

@@ -18,14 +18,16 @@
 //! fractional bit is a block bit or a fingerprint bit, never a slot bit.
 
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use crate::turns;
 
 use super::band::Row;
-use super::form::Form;
+use super::form::{Form, LANES};
 use super::hash::{fingerprint, mix, unmix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
+use super::resident::Divided;
 use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
 use super::solve::{Equations, Width, solve};
 use super::spec::clamp_bits;
@@ -104,22 +106,11 @@ impl Layout {
     /// What a value of so many bits, 1 to 64, says about the key whose fingerprint was taken from it.
     #[inline(always)]
     fn answer(&self, value: u64, bits: u32) -> Answer {
-        self.answer_unless(value, bits, |_| false)
-    }
-
-    /// The same, but no if the block is refuted.
-    ///
-    /// An absent key's value is rejected here by chance and else refuted, nearly always: which of the two
-    /// nobody can foretell, so there is one branch for both.
-    #[inline(always)]
-    fn answer_unless(&self, value: u64, bits: u32, is_refuted: impl FnOnce(u32) -> bool) -> Answer {
         // With what is above the slot: it is the fingerprint, of which only zeros pass.
         let slot = value >> self.block_bits;
         // At most 32 bits.
         let block = (value & self.block_max) as u32;
-        let is_one = (slot <= self.stored_slot_max) & (block < self.block_count);
-        // In place of one that is none, block 0 is asked for.
-        if !is_one | is_refuted(select_unpredictable(is_one, block, 0)) {
+        if (slot > self.stored_slot_max) | (block >= self.block_count) {
             return Answer::No;
         }
         Answer::At(Location {
@@ -128,6 +119,28 @@ impl Layout {
             // What is not above the greatest has 16 bits.
             slot: self.has_slot.then_some(slot as u16),
         })
+    }
+
+    /// Whether no value that has these bits above its lowest `unknown` ones, at most 56, and any above them,
+    /// is that of a key: as what they leave of blocks is refuted, or is none.
+    ///
+    /// An absent key's value is rejected here by chance or else refuted, nearly always: which of the two
+    /// nobody can foretell, so there is one branch for both.
+    #[inline(always)]
+    fn is_rejected(
+        &self,
+        highest: u64,
+        unknown: u32,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
+    ) -> bool {
+        let least = highest << unknown;
+        // At most 32 bits, as the number of blocks.
+        let first = (least & self.block_max) as u32;
+        let end = (u64::from(first) + (1 << unknown)).min(u64::from(self.block_count)) as u32;
+        let is_one = (least >> self.block_bits <= self.stored_slot_max) & (first < end);
+        // In place of none, block 0 is asked for.
+        let blocks = select_unpredictable(is_one, (first, end), (0, 1));
+        !is_one | is_refuted(blocks.0..blocks.1)
     }
 
     /// Probability that an absent key's value of so many bits is taken for a key of the segment, when
@@ -368,6 +381,13 @@ impl Bloomier {
         }
     }
 
+    /// The window of a key that is not bumped from the first layer.
+    #[inline(always)]
+    pub(super) fn locate_first(&self, hash: KeyHash) -> Option<Window> {
+        let mixed = mix(hash, self.salt);
+        self.ribbon.locate_first::<true>(mixed, fingerprint(mixed))
+    }
+
     fn lookup(&self, spot: Spot, fingerprint: u64) -> Lookup {
         match spot {
             Spot::Body(window) => Lookup::Window(window),
@@ -381,15 +401,78 @@ impl Bloomier {
     }
 
     #[inline]
-    pub(super) fn answer(
+    pub(super) fn answer(&self, window: &Window, words: &[u64], form: Form) -> Answer {
+        self.layout.answer(form.open(window, words), window.planes)
+    }
+
+    /// Planes before those of highest bits that all values have, eight of them; `None` where there are no
+    /// others.
+    #[inline(always)]
+    fn planes_before_highest(&self) -> Option<u32> {
+        u32::from(self.ribbon.planes.narrow)
+            .checked_sub(LANES as u32)
+            .filter(|before| *before > 0)
+    }
+
+    /// Divides a body, unless it has too few planes for that.
+    pub(super) fn divide(&self, body: &[u64]) -> Option<Divided> {
+        let before = self.planes_before_highest()? as usize;
+        let blocks = self.ribbon.blocks().count();
+        let mut divided = Divided::with_capacity(blocks, body.len());
+        for (word, planes) in self.ribbon.blocks() {
+            let words = body.get(word as usize..)?.get(..usize::from(planes))?;
+            let (low, highest) = words.split_at_checked(before)?;
+            let (highest, extra) = highest.split_first_chunk()?;
+            divided.push(*highest, [low, extra]);
+        }
+        Some(divided)
+    }
+
+    /// The answer from a divided body, or no if all blocks that the highest bits leave are refuted.
+    ///
+    /// Nearly all absent keys are told by the highest bits: less to compute, and of the body less to wait
+    /// for. Where these have no bit of a block, they leave all blocks.
+    #[inline(always)]
+    pub(super) fn answer_divided(
         &self,
         window: &Window,
-        words: &[u64],
+        body: &Divided,
         form: Form,
-        is_refuted: impl FnOnce(u32) -> bool,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
     ) -> Answer {
-        let value = form.open(window, words);
-        self.layout.answer_unless(value, window.planes, is_refuted)
+        let (Some(before), Some((low, high))) =
+            (self.planes_before_highest(), body.highest(window))
+        else {
+            return Answer::Maybe;
+        };
+        let highest = form.evaluate_eight(low, high, window.row, window.shift);
+        let told = highest ^ (window.fingerprint >> before & low_mask(LANES as u32));
+        if self.layout.is_rejected(told, before, is_refuted) {
+            return Answer::No;
+        }
+        self.answer_rest(window, (highest, before), body, form)
+    }
+
+    /// The answer from the other planes too. A call of its own, so that the way of most absent keys needs
+    /// none.
+    #[inline(never)]
+    fn answer_rest(
+        &self,
+        window: &Window,
+        (highest, before): (u64, u32),
+        body: &Divided,
+        form: Form,
+    ) -> Answer {
+        let planes = window.planes - LANES as u32;
+        let Some(words) = body.rest(window, planes) else {
+            return Answer::Maybe;
+        };
+        let rest = form.evaluate(words, planes as usize, window.row, window.shift);
+        // The one above the highest that all values have comes last.
+        let (low, extra) = (rest & low_mask(before), rest >> before);
+        let value = low | highest << before | extra << before << LANES;
+        let value = (value ^ window.fingerprint) & low_mask(window.planes);
+        self.layout.answer(value, window.planes)
     }
 
     /// Locates and answers, with a form of [`Form::open`]. `SPLIT` may be false where all values have

@@ -268,6 +268,7 @@ mod tests {
             blocks,
             split: blocks,
             first_word: 0,
+            first_block: 0,
             first_threshold: 0,
         };
         let mut band = vec![Row::default(); (u64::from(blocks) * BLOCK_SLOTS) as usize];

@@ -18,10 +18,12 @@ pub enum Lookup {
 }
 
 /// The one contiguous range of body words that a lookup needs, and what to do with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Window {
     /// First body word.
     pub(super) first: u64,
+    /// Bloomier: blocks of slots before it in the whole body.
+    pub(super) block: u64,
     /// Bloomier: planes per 64 slots, that is bits of the value. Bloom: words of a line.
     pub(super) planes: u32,
     /// Bloomier: the first slot's position in its word; if not 0, the next block is needed too.
@@ -31,6 +33,29 @@ pub struct Window {
     pub(super) row: u64,
     /// Bloomier: the key's fingerprint bits. Bloom: unused.
     pub(super) fingerprint: u64,
+}
+
+/// A [`Lookup`] where its parts stay, so that they are not moved about between the steps.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Begun {
+    /// Without one the window counts.
+    pub(crate) answered: Option<Answer>,
+    pub(crate) window: Window,
+}
+
+impl Begun {
+    pub(crate) fn of(lookup: Lookup) -> Begun {
+        match lookup {
+            Lookup::Answered(answer) => Begun {
+                answered: Some(answer),
+                window: Window::default(),
+            },
+            Lookup::Window(window) => Begun {
+                answered: None,
+                window,
+            },
+        }
+    }
 }
 
 impl Window {

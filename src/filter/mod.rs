@@ -31,6 +31,7 @@ mod header;
 mod lookup;
 mod math;
 mod memory;
+mod resident;
 mod ribbon;
 mod solve;
 mod sort;
@@ -45,11 +46,14 @@ pub(crate) use builder::Builder;
 pub use builder::build;
 pub use hash::{KeyHash, hash_key};
 pub(crate) use hash::{mix, start_of};
+pub(crate) use lookup::Begun;
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;
+pub(crate) use resident::{Resident, Words};
 pub use spec::{BloomierBits, FilterKind, FilterSpec, Scattered};
 
 use std::fmt;
+use std::ops::Range;
 
 use form::Form;
 
@@ -169,29 +173,78 @@ impl Filter {
         }
         match &self.family {
             Family::Bloom(bloom) => bloom.answer(window, words, self.form),
-            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form, |_| false),
+            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form),
             Family::Scattered(scattered) => scattered.answer(window, words),
             // It has no windows.
             Family::Held(_) => Answer::Maybe,
         }
     }
 
-    /// The second step for a body that is in memory as a whole. A block that the caller knows not to hold
-    /// the key is as good as a no, and costs less if it is told here; of a filter that does not tell blocks
-    /// nothing is asked.
-    #[inline]
+    /// Arranges a body that is in memory as a whole, so that lookups touch less of it.
+    pub(crate) fn arrange(&self, body: Words) -> Resident {
+        match &self.family {
+            Family::Bloomier(bloomier) => match bloomier.divide(body.get()) {
+                Some(divided) => Resident::Divided(divided),
+                None => Resident::Whole(body),
+            },
+            _ => Resident::Whole(body),
+        }
+    }
+
+    /// The first step for a body that was arranged by this filter: begins to fetch what the second will read
+    /// first.
+    #[inline(always)]
+    pub(crate) fn begin(&self, hash: KeyHash, body: &Resident, begun: &mut Begun) {
+        // The way of most lookups is straight, and all of it stays in registers until it is stored.
+        if let (Family::Bloomier(bloomier), Resident::Divided(divided)) = (&self.family, body)
+            && let Some(window) = bloomier.locate_first(hash)
+        {
+            divided.prefetch(&window);
+            *begun = Begun {
+                answered: None,
+                window,
+            };
+        } else {
+            self.begin_otherwise(hash, body, begun);
+        }
+    }
+
+    #[inline(never)]
+    fn begin_otherwise(&self, hash: KeyHash, body: &Resident, begun: &mut Begun) {
+        *begun = Begun::of(self.locate(hash));
+        if begun.answered.is_none() {
+            match body {
+                Resident::Whole(words) => self.prefetch(&begun.window, words.get()),
+                Resident::Divided(divided) => divided.prefetch(&begun.window),
+            }
+        }
+    }
+
+    /// The second step for a body that was arranged by this filter. Blocks that the caller knows not to hold
+    /// the key are as good as a no, and cost less if that is told here; of a filter that does not tell blocks
+    /// nothing is asked. Not all that could be is refuted.
+    #[inline(always)]
     pub(crate) fn answer_unless(
         &self,
         window: &Window,
-        body: &[u64],
-        is_refuted: impl FnOnce(u32) -> bool,
+        body: &Resident,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
     ) -> Answer {
-        let Some(words) = window.of(body) else {
-            return Answer::Maybe;
-        };
-        match &self.family {
-            Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form, is_refuted),
-            _ => self.answer(window, words),
+        if let (Resident::Divided(divided), Family::Bloomier(bloomier)) = (body, &self.family) {
+            return bloomier.answer_divided(window, divided, self.form, is_refuted);
+        }
+        self.answer_otherwise(window, body)
+    }
+
+    #[inline(never)]
+    fn answer_otherwise(&self, window: &Window, body: &Resident) -> Answer {
+        match body {
+            Resident::Whole(words) => match window.of(words.get()) {
+                Some(words) => self.answer(window, words),
+                None => Answer::Maybe,
+            },
+            // Not arranged by this filter.
+            Resident::Divided(_) => Answer::Maybe,
         }
     }
 

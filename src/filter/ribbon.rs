@@ -59,8 +59,9 @@ pub(super) struct Layer {
     pub(super) blocks: u32,
     /// Blocks with narrow planes, at most `blocks`.
     pub(super) split: u32,
-    /// Body word of the first plane of the first block.
+    /// Body word of the first plane of the first block, and blocks of layers before.
     pub(super) first_word: u64,
+    pub(super) first_block: u64,
     /// First byte of the layer's thresholds; unused in the tail.
     pub(super) first_threshold: usize,
 }
@@ -110,6 +111,7 @@ impl Layer {
         let block = start / BLOCK_SLOTS;
         Window {
             first: self.word_of(block, ribbon.planes),
+            block: self.first_block + block,
             planes: u32::from(self.planes_of(block, ribbon.planes)),
             shift: (start % BLOCK_SLOTS) as u32,
             row: coefficients(mixed),
@@ -207,6 +209,7 @@ impl Ribbon {
         };
         Some(Window {
             first: block * u64::from(narrow) + beyond,
+            block,
             planes: u32::from(wider),
             shift: (start % BLOCK_SLOTS) as u32,
             row: coefficients(mixed),
@@ -264,6 +267,18 @@ impl Ribbon {
     pub(super) fn body_words(&self) -> u64 {
         let all = self.layers.iter().chain(&self.tail);
         all.map(|layer| layer.words(self.planes)).sum()
+    }
+
+    /// Of each block in the order of the body, its first word and its planes.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, u8)> {
+        let all = self.layers.iter().chain(&self.tail);
+        all.flat_map(|layer| {
+            let blocks = 0..u64::from(layer.blocks);
+            blocks.map(|block| {
+                let planes = layer.planes_of(block, self.planes);
+                (layer.word_of(block, self.planes), planes)
+            })
+        })
     }
 
     /// Bits per value, averaged over the slots.
@@ -346,13 +361,14 @@ impl Ribbon {
         let stash_count = fields.u32("ribbon header: stash count cut short")?;
 
         let mut layers = Vec::with_capacity(layer_count + 1);
-        let (mut first_word, mut threshold_bytes) = (0, 0);
+        let (mut first_word, mut first_block, mut threshold_bytes) = (0, 0, 0);
         for index in 0..layer_count + usize::from(has_tail) {
             let mut layer = parse_layer(fields, planes)?;
-            layer.first_word = first_word;
+            (layer.first_word, layer.first_block) = (first_word, first_block);
             layer.first_threshold = usize::try_from(threshold_bytes).unwrap_or(usize::MAX);
             // At most 17 layers of less than 2^32 blocks of 64 words: far from overflow.
             first_word += layer.words(planes);
+            first_block += u64::from(layer.blocks);
             if index < layer_count {
                 threshold_bytes += layer.threshold_bytes();
             }
@@ -392,6 +408,7 @@ fn parse_layer(fields: &mut Fields<'_>, planes: Planes) -> Result<Layer, Damaged
         blocks,
         split,
         first_word: 0,
+        first_block: 0,
         first_threshold: 0,
     })
 }

@@ -162,6 +162,7 @@ impl Solver {
                     blocks,
                     split: blocks,
                     first_word: 0,
+                    first_block: 0,
                     first_threshold: 0,
                 };
                 clear_band(band, &layer);
@@ -182,6 +183,7 @@ impl Solver {
     }
 
     fn next_layer(&mut self, blocks: u32) -> Layer {
+        let first_block = self.blocks;
         self.blocks += u64::from(blocks);
         let target = (self.blocks as f64 * self.wide_share).round() as u64;
         let wide = target
@@ -192,6 +194,7 @@ impl Solver {
             blocks,
             split: blocks - wide as u32,
             first_word: self.body.len() as u64,
+            first_block,
             first_threshold: self.ribbon.thresholds.len(),
         }
     }

@@ -9,6 +9,7 @@
 //! 2. `starts` has one more element than there are blocks, ascending, ending at `bytes.len()`.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::format::Malformed;
 use crate::format::index;
@@ -242,7 +243,7 @@ impl Fences {
         let key = self.split(key);
         let ordinal = block as usize;
         if ordinal >= self.heads.len()
-            || !self.stride_may_cover(ordinal, key.0)
+            || !self.strides_may_cover(block..block + 1, key.0)
             || (block > 0 && self.compare(ordinal, key) == Ordering::Greater)
             || self.begins_with_older(block, key)
         {
@@ -264,23 +265,23 @@ impl Fences {
         prefetch(&self.heads, block as usize, 2);
     }
 
-    /// Whether a key can be in a block, as far as that is told by what is in the processor's cache: nearly
-    /// never, if the block is any of them.
+    /// Whether a key can be in one of these blocks, at least one, as far as that is told by what is in the
+    /// processor's cache: seldom, if they are any few of all.
     #[inline]
-    pub(crate) fn may_cover(&self, block: u32, key: &[u8]) -> bool {
-        self.stride_may_cover(block as usize, self.split(key).0)
+    pub(crate) fn may_cover(&self, blocks: Range<u32>, key: &[u8]) -> bool {
+        self.strides_may_cover(blocks, self.split(key).0)
     }
 
-    /// Whether the stride of a block has room for a key with this head. A block that a filter names for a
-    /// key that is not there is any of them: what refutes it should be in the processor's cache, and all
+    /// Whether the strides of these blocks have room for a key with this head. Blocks that a filter names for a
+    /// key that is not there are any of them: what refutes them should be in the processor's cache, and all
     /// heads are too many for that.
     #[inline]
-    fn stride_may_cover(&self, ordinal: usize, key_head: u64) -> bool {
-        let stride = ordinal / STRIDE;
-        let Some(first) = self.tops.get(stride) else {
+    fn strides_may_cover(&self, blocks: Range<u32>, key_head: u64) -> bool {
+        let Some(first) = self.tops.get(blocks.start as usize / STRIDE) else {
             return false;
         };
-        let next = self.tops.get(stride + 1).copied().unwrap_or(u64::MAX);
+        let next = self.tops.get((blocks.end as usize).div_ceil(STRIDE));
+        let next = next.copied().unwrap_or(u64::MAX);
         // Both, whatever the first says: only the outcome of the two together can be foretold.
         (*first <= key_head) & (key_head <= next)
     }

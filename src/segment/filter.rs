@@ -1,11 +1,12 @@
 //! The filter of a segment: resident header, and a body in memory or read by pages.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::Weigh;
 use crate::error::Error;
-use crate::filter::{Answer, Filter, FilterKind, KeyHash, Lookup, Window};
+use crate::filter::{Answer, Begun, Filter, FilterKind, KeyHash, Resident, Window, Words};
 use crate::format::Malformed;
 use crate::format::region::TRAILER_BYTES;
 use crate::format::segment::{
@@ -34,6 +35,7 @@ const WINDOW_WORDS_FEW: usize = 128;
 pub(crate) struct SegmentFilter {
     pub(crate) filter: Filter,
     pub(crate) equal_hashes: bool,
+    names_the_block: bool,
     source: PageSource,
     /// Offset of the first page in the file.
     start: u64,
@@ -47,28 +49,8 @@ pub(crate) struct SegmentFilter {
 
 #[derive(Debug)]
 enum Body {
-    Pinned(Words),
+    Pinned(Resident),
     OnDisk,
-}
-
-/// Words that begin at a multiple of 64 bytes, so that a Bloom line is one cache line.
-#[derive(Debug)]
-struct Words {
-    space: Vec<u64>,
-    skip: usize,
-}
-
-impl Words {
-    fn with_capacity(words: usize) -> Words {
-        let mut space: Vec<u64> = Vec::with_capacity(words + 7);
-        let skip = (64 - space.as_ptr().addr() % 64) % 64 / 8;
-        space.resize(skip, 0);
-        Words { space, skip }
-    }
-
-    fn get(&self) -> &[u64] {
-        self.space.get(self.skip..).unwrap_or_default()
-    }
 }
 
 /// Where the pages of a filter are.
@@ -123,12 +105,13 @@ impl SegmentFilter {
             let mut words = Words::with_capacity(body_words as usize);
             source.file.will_read(start, end - start);
             for page in 0..body_words.div_ceil(PAGE_WORDS as u64) {
-                words.space.extend(source.read(start, body_words, page)?.0);
+                words.extend(&source.read(start, body_words, page)?.0);
             }
-            body = Body::Pinned(words);
+            body = Body::Pinned(filter.arrange(words));
         }
         let equal_hashes = properties.equal_hashes;
         Ok(SegmentFilter {
+            names_the_block: !equal_hashes && filter.block_ordinal_complete(),
             filter,
             equal_hashes,
             source,
@@ -157,38 +140,42 @@ impl SegmentFilter {
     /// Whether the block that an answer names is the one that the key is in, if it is anywhere.
     #[inline]
     pub(super) fn names_the_block(&self) -> bool {
-        !self.equal_hashes && self.filter.block_ordinal_complete()
+        self.names_the_block
     }
 
     /// The first step of a lookup. Begins to fetch what the second will read, if it is in memory.
-    #[inline]
-    pub(super) fn begin(&self, hash: KeyHash) -> Lookup {
-        let lookup = self.filter.locate(hash);
-        if let (Lookup::Window(window), Body::Pinned(words)) = (&lookup, &self.body) {
-            self.filter.prefetch(window, words.get());
+    #[inline(always)]
+    pub(super) fn begin(&self, hash: KeyHash, begun: &mut Begun) {
+        match &self.body {
+            Body::Pinned(body) => self.filter.begin(hash, body, begun),
+            Body::OnDisk => self.locate(hash, begun),
         }
-        lookup
     }
 
-    /// The second step. A block that `is_refuted` may count as a no. A page that cannot be read means
+    #[inline(never)]
+    fn locate(&self, hash: KeyHash, begun: &mut Begun) {
+        *begun = Begun::of(self.filter.locate(hash));
+    }
+
+    /// The second step. Blocks that are all refuted may count as a no. A page that cannot be read means
     /// "maybe": counted, never an error.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answer(
         &self,
-        lookup: &Lookup,
-        is_refuted: impl FnOnce(u32) -> bool,
+        begun: &Begun,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
         (caches, probe): (&Caches, &mut Probe),
     ) -> Answer {
-        let window = match lookup {
-            Lookup::Answered(answer) => return *answer,
-            Lookup::Window(window) => window,
-        };
+        if let Some(answer) = begun.answered {
+            return answer;
+        }
         match &self.body {
-            Body::Pinned(words) => self.filter.answer_unless(window, words.get(), is_refuted),
-            Body::OnDisk => self.answer_from_disk(window, (caches, probe)),
+            Body::Pinned(body) => self.filter.answer_unless(&begun.window, body, is_refuted),
+            Body::OnDisk => self.answer_from_disk(&begun.window, (caches, probe)),
         }
     }
 
+    #[inline(never)]
     fn answer_from_disk(&self, window: &Window, (caches, probe): (&Caches, &mut Probe)) -> Answer {
         match self.fetch(window, (caches, probe)) {
             Ok(answer) => answer,

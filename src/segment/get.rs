@@ -1,7 +1,7 @@
 //! Looks a key up in a segment: filter, block, entry.
 
 use crate::error::Result;
-use crate::filter::{Answer, KeyHash, Lookup};
+use crate::filter::{Answer, Begun, KeyHash};
 use crate::format::block::Found;
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
@@ -54,17 +54,16 @@ pub(super) enum Next {
 
 impl Segment {
     /// The first step of a lookup, which touches memory only and begins to fetch what the second,
-    /// [`Segment::get`], will read first. `None` where there is no filter to ask.
-    #[inline]
-    pub(crate) fn begin(&self, hash: KeyHash) -> Option<Lookup> {
-        match self.filter()? {
-            FilterState::Ready(filter) => Some(filter.begin(hash)),
-            FilterState::Damaged(_) | FilterState::None => None,
+    /// [`Segment::get`], will read first. Does nothing where there is no filter to ask.
+    #[inline(always)]
+    pub(crate) fn begin(&self, hash: KeyHash, begun: &mut Begun) {
+        if let Some(FilterState::Ready(filter)) = self.filter() {
+            filter.begin(hash, begun);
         }
     }
 
     /// The newest entry of `key` that is at most `sequence`. The key lies between the first and
-    /// the last key of the segment; `begun` is what [`Segment::begin`] returned for its hash.
+    /// the last key of the segment; `begun` is what [`Segment::begin`] made of its hash.
     ///
     /// Reads nothing if the filter says no, else at most one data block (more only for a key
     /// whose versions fill blocks, or when two keys of the segment have equal hashes).
@@ -73,7 +72,7 @@ impl Segment {
     #[inline]
     pub(crate) fn get<const WATCHED: bool>(
         &self,
-        begun: Option<&Lookup>,
+        begun: &Begun,
         (hash, key): (KeyHash, &[u8]),
         sequence: Sequence,
         (caches, probe): (&Caches, &mut Probe),
@@ -96,17 +95,17 @@ impl Segment {
     #[inline]
     fn answer<const WATCHED: bool>(
         body: &Body,
-        begun: Option<&Lookup>,
+        begun: &Begun,
         key: &[u8],
         (caches, probe): (&Caches, &mut Probe),
     ) -> Answer {
-        let (FilterState::Ready(filter), Some(begun)) = (&body.filter, begun) else {
+        let FilterState::Ready(filter) = &body.filter else {
             probe.filter_damaged |= matches!(body.filter, FilterState::Damaged(_));
             return Answer::Maybe;
         };
         // Of two keys with one hash, the filter names the block of one.
         let may_refute = !WATCHED && filter.names_the_block();
-        let is_refuted = |block| may_refute && !body.fences.may_cover(block, key);
+        let is_refuted = |blocks| may_refute && !body.fences.may_cover(blocks, key);
         let answer = filter.answer(begun, is_refuted, (caches, probe));
         if WATCHED {
             probe.answer = Some(answer);
@@ -197,7 +196,9 @@ impl Segment {
         (hash, key): (KeyHash, &[u8]),
         (caches, probe): (&Caches, &mut Probe),
     ) -> Next {
-        let answer = filter.answer(&filter.begin(hash), |_| false, (caches, probe));
+        let mut begun = Begun::default();
+        filter.begin(hash, &mut begun);
+        let answer = filter.answer(&begun, |_| false, (caches, probe));
         probe.answer = Some(answer);
         Self::next(body, filter, (answer, key), probe)
     }

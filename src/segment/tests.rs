@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::cursor::{Cursor as _, Direction};
-use crate::filter::{BloomierBits, FilterSpec, KeyHash, Scattered, hash_key};
+use crate::filter::{Begun, BloomierBits, FilterSpec, KeyHash, Scattered, hash_key};
 use crate::format::block::Entry;
 use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
 use crate::options::{Compression, FilterResidency};
@@ -183,11 +183,12 @@ impl World {
             return (None, probe);
         }
         let hash = HASHES[self.setup.hash](SEED, key);
-        let begun = self.segment.begin(hash);
+        let mut begun = Begun::default();
+        self.segment.begin(hash, &mut begun);
         let ways = (&*self.caches, &mut probe);
         let hit = self
             .segment
-            .get::<WATCHED>(begun.as_ref(), (hash, key), Sequence(sequence), ways)
+            .get::<WATCHED>(&begun, (hash, key), Sequence(sequence), ways)
             .unwrap();
         (hit.map(|hit| (hit.kind, hit.value)), probe)
     }

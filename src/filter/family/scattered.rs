@@ -277,6 +277,7 @@ impl ScatteredFilter {
         // The whole body, which is no longer than 2^32 words.
         Lookup::Window(Window {
             first: 0,
+            block: 0,
             planes: words as u32,
             shift: 0,
             row: mix(hash, self.salt),

@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 };
 
 use super::{
-    Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Window, portable,
+    Answer, Blocked, Bloomier, Eight, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Window, portable,
 };
 
 // Vectors of this kind cannot count bits; one word after the other is faster than to fold them.
@@ -43,11 +43,8 @@ pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
     let (low, high) = (&words[..planes], &words[words.len() - planes..]);
-    let masks = (row << shift, (row >> 1) >> (63 - shift));
-    let wide_masks = (
-        _mm256_set1_epi64x(masks.0 as i64),
-        _mm256_set1_epi64x(masks.1 as i64),
-    );
+    let masks = portable::masks(row, shift);
+    let wide_masks = wide(masks);
     let (low_groups, rest) = low.as_chunks();
     let (high_groups, _) = high.as_chunks();
     let mut value = 0;
@@ -64,6 +61,21 @@ pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u6
         }
         _ => portable::evaluate_few(low, high, masks),
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn evaluate_eight(low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
+    evaluate_lanes(low, high, wide(portable::masks(row, shift)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+fn wide(masks: (u64, u64)) -> (__m256i, __m256i) {
+    (
+        _mm256_set1_epi64x(masks.0 as i64),
+        _mm256_set1_epi64x(masks.1 as i64),
+    )
 }
 
 /// Eight bits of the value, from eight planes.

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "vectors are loaded through pointers")]
 
 use std::arch::x86_64::{
-    _bzhi_u32, _bzhi_u64, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
+    __m512i, _bzhi_u32, _bzhi_u64, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
     _mm512_maskz_loadu_epi64, _mm512_mullo_epi32, _mm512_or_si512, _mm512_permutexvar_epi32,
     _mm512_popcnt_epi64, _mm512_rorv_epi32, _mm512_set1_epi32, _mm512_set1_epi64,
     _mm512_setr_epi64, _mm512_shrdv_epi64, _mm512_slli_epi64, _mm512_srli_epi32, _mm512_srlv_epi64,
@@ -11,7 +11,8 @@ use std::arch::x86_64::{
 };
 
 use super::{
-    Answer, Blocked, Bloomier, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Planes, Row, SLOTS, Window,
+    Answer, Blocked, Bloomier, Eight, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Planes, Row, SLOTS,
+    Window,
 };
 
 /// Groups of eight planes in the widest value.
@@ -82,6 +83,29 @@ pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
+pub(super) fn evaluate_eight(low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
+    // SAFETY: eight words are 64 bytes, here and below.
+    let low = unsafe { _mm512_loadu_si512(low.as_ptr().cast()) };
+    // SAFETY: as above.
+    let high = unsafe { _mm512_loadu_si512(high.as_ptr().cast()) };
+    let (shift, row) = (
+        _mm512_set1_epi64(i64::from(shift)),
+        _mm512_set1_epi64(row as i64),
+    );
+    u64::from(parities_of(low, high, row, shift))
+}
+
+/// The parity of the slots of a window in each of eight planes. With a shift of 0 the second block has no
+/// part in it.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
+fn parities_of(low: __m512i, high: __m512i, row: __m512i, shift: __m512i) -> u8 {
+    let slots = _mm512_and_si512(_mm512_shrdv_epi64(low, high, shift), row);
+    _mm512_test_epi64_mask(_mm512_popcnt_epi64(slots), _mm512_set1_epi64(1))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
 pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u64 {
     evaluate_groups::<GROUPS_MAX>(words, planes, row, shift)
 }
@@ -114,11 +138,7 @@ fn evaluate_groups<const GROUPS: usize>(words: &[u64], planes: usize, row: u64, 
         // SAFETY: as above; both slices have the same length.
         let high =
             unsafe { _mm512_maskz_loadu_epi64(there, high.as_ptr().wrapping_add(first).cast()) };
-        // With a shift of 0 the second block, which then is the first, has no part in it.
-        let slots = _mm512_and_si512(_mm512_shrdv_epi64(low, high, shift), row);
-        let ones = _mm512_set1_epi64(1);
-        let bits = _mm512_test_epi64_mask(_mm512_popcnt_epi64(slots), ones);
-        value |= u64::from(bits) << first;
+        value |= u64::from(parities_of(low, high, row, shift)) << first;
         first += LANES;
         if GROUPS == GROUPS_MAX && first >= planes {
             break;

@@ -34,7 +34,9 @@ use super::{Answer, KeyHash, Window};
 /// Slots of a block, and most planes.
 pub(super) const SLOTS: usize = 64;
 /// Planes handled together.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
+/// So many words of a block.
+pub(super) type Eight = [u64; LANES];
 /// The portable form counts bits where it is compiled for processors that can.
 const COUNTED: bool = cfg!(target_feature = "popcnt");
 
@@ -147,6 +149,18 @@ impl Form {
             open,
             portable::open::<COUNTED>(window, words),
             (window, words)
+        )
+    }
+
+    /// [`Form::evaluate`] for eight planes: `low` are those of the block, `high` those of the next one or,
+    /// when `shift` is 0, any.
+    #[inline(always)]
+    pub(super) fn evaluate_eight(self, low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
+        in_form!(
+            self,
+            evaluate_eight,
+            portable::evaluate_eight::<COUNTED>(low, high, row, shift),
+            (low, high, row, shift)
         )
     }
 

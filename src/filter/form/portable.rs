@@ -1,7 +1,7 @@
 //! The form that every processor executes, written for 64-bit registers and left to the compiler to
 //! vectorise. `COUNTED` is for processors that count the bits of a word with one instruction.
 
-use super::{LANES, LINE_WORDS, Row, SLOTS, Window, probes};
+use super::{Eight, LANES, LINE_WORDS, Row, SLOTS, Window, probes};
 
 /// Slots solved together.
 const STEP: usize = 4;
@@ -16,7 +16,7 @@ pub(super) fn evaluate<const COUNTED: bool>(
 ) -> u64 {
     // Without a second block the first stands in for it, under a mask of zero.
     let (low, high) = (&words[..planes], &words[words.len() - planes..]);
-    let masks = (row << shift, (row >> 1) >> (63 - shift));
+    let masks = masks(row, shift);
     let (low_groups, rest) = low.as_chunks();
     let (high_groups, _) = high.as_chunks();
     let mut value = 0;
@@ -42,6 +42,23 @@ pub(super) fn open<const COUNTED: bool>(window: &Window, words: &[u64]) -> u64 {
     let planes = window.planes;
     let value = evaluate::<COUNTED>(words, planes as usize, window.row, window.shift);
     (value ^ window.fingerprint) & (u64::MAX >> (u64::BITS - planes))
+}
+
+/// See [`Form::evaluate_eight`](super::Form::evaluate_eight).
+#[inline(always)]
+pub(super) fn evaluate_eight<const COUNTED: bool>(
+    low: &Eight,
+    high: &Eight,
+    row: u64,
+    shift: u32,
+) -> u64 {
+    evaluate_lanes::<COUNTED>(low, high, masks(row, shift))
+}
+
+/// The coefficients that fall into the first block of a window, and into the second.
+#[inline(always)]
+pub(super) fn masks(row: u64, shift: u32) -> (u64, u64) {
+    (row << shift, (row >> 1) >> (63 - shift))
 }
 
 /// Eight bits of the value, from eight planes.

@@ -1,5 +1,9 @@
+use std::ops::Range;
+
 use super::super::hash::{hash_key, mix};
-use super::super::{BloomierBits, Build, Filter, FilterSpec, Lookup, Place, build};
+use super::super::{
+    Begun, BloomierBits, Build, Filter, FilterSpec, Lookup, Place, Resident, Words, build,
+};
 use super::*;
 
 fn random(i: u64) -> u64 {
@@ -107,8 +111,27 @@ fn probes_agree_with_one_by_one() {
     }
 }
 
-/// Every form asks as the two steps do, of filters of every kind, for keys that are there or not, and
-/// with a body that is too short.
+#[test]
+fn eight_planes_are_evaluated_as_any() {
+    for form in Form::all() {
+        for shift in 0..64 {
+            let words: [u64; 16] =
+                std::array::from_fn(|i| random(i as u64 + 99 * u64::from(shift)));
+            let (low, high) = words.split_at(LANES);
+            let eight = |words: &[u64]| words.try_into().unwrap();
+            let row = random(u64::from(shift)) | 1;
+            let used = &words[..LANES << u32::from(shift != 0)];
+            assert_eq!(
+                form.evaluate_eight(&eight(low), &eight(high), row, shift),
+                value(used, LANES, row, shift),
+                "{form:?}"
+            );
+        }
+    }
+}
+
+/// Every form asks as the two steps do, of filters of every kind, for keys that are there or not, with
+/// a body that was arranged for lookups, and with one that is too short.
 #[test]
 fn both_steps_at_once_answer_as_one_by_one() {
     let hashes: Vec<KeyHash> = (0..5000u64)
@@ -133,7 +156,17 @@ fn both_steps_at_once_answer_as_one_by_one() {
         });
         let body = &built.body;
         let mut filter = Filter::parse(built.kind, &built.header, body.len() as u64).unwrap();
-        for hash in (0..10_000u64).map(|i| hash_key(1, &i.to_le_bytes())) {
+        let mut arranged = Words::with_capacity(body.len());
+        arranged.extend(body);
+        let arranged = filter.arrange(arranged);
+        let is_divided = matches!(arranged, Resident::Divided(_));
+        let is_wide =
+            matches!(spec, FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)) if bits > 8.0);
+        assert_eq!(is_divided, is_wide, "{spec:?}");
+        for i in 0..10_000u32 {
+            let hash = hash_key(1, &u64::from(i).to_le_bytes());
+            // What may be refuted of a key that is there: blocks that its own is not among.
+            let is_refuted = |blocks: Range<u32>| i < 5000 && !blocks.contains(&place(i).block);
             filter.form = Form(Kind::Portable);
             let (end, expected) = match filter.locate(hash) {
                 Lookup::Answered(answer) => (0, answer),
@@ -146,6 +179,12 @@ fn both_steps_at_once_answer_as_one_by_one() {
             for form in Form::all() {
                 filter.form = form;
                 assert_eq!(filter.ask(hash, body), expected, "{form:?}, {spec:?}");
+                let mut begun = Begun::default();
+                filter.begin(hash, &arranged, &mut begun);
+                let answer = begun
+                    .answered
+                    .unwrap_or_else(|| filter.answer_unless(&begun.window, &arranged, is_refuted));
+                assert_eq!(answer, expected, "{form:?}, {spec:?}");
                 if end > 0 {
                     assert_eq!(filter.ask(hash, &body[..end - 1]), Answer::Maybe);
                     assert_eq!(filter.ask(hash, &[]), Answer::Maybe);
