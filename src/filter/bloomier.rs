@@ -23,7 +23,7 @@ use std::ops::Range;
 use crate::turns;
 
 use super::band::Row;
-use super::form::{Form, LANES};
+use super::form::{Form, Four};
 use super::hash::{fingerprint, mix, unmix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
@@ -43,6 +43,9 @@ const OWN_BYTES: usize = 24;
 /// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
 /// two blocks should have a filter too, at about the rate (0.8 %) of a Bloom filter of 10 bits per key.
 pub(crate) const REJECTING_BITS_MIN: u32 = 7;
+
+/// Bits of a value that are looked at first, where a body is divided.
+const TELLING: u32 = size_of::<Four>() as u32 / size_of::<u64>() as u32;
 
 /// How the bits of a value are divided, but for the fingerprint, which takes the rest.
 #[derive(Clone, Copy, Default, Debug)]
@@ -76,6 +79,17 @@ impl Layout {
             block_max: low_mask(block_bits),
             stored_slot_max: if has_slot { u64::from(max_slot) } else { 0 },
         }
+    }
+
+    /// The first of the four bits that reject most absent keys of those that all values have, if they are
+    /// enough: of the fingerprint, or else the highest of the block, of which each is held against the fences.
+    fn telling(&self, narrow: u32) -> Option<u32> {
+        let is_enough = |from: &u32| from + TELLING <= narrow && narrow > TELLING;
+        let of_fingerprint = narrow
+            .checked_sub(TELLING)
+            .filter(|from| *from >= self.position_bits());
+        let of_block = || self.block_bits.checked_sub(TELLING);
+        of_fingerprint.or_else(of_block).filter(is_enough)
     }
 
     /// Bits below the fingerprint, at most 48.
@@ -121,7 +135,7 @@ impl Layout {
         })
     }
 
-    /// Whether no value that has these bits above its lowest `unknown` ones, at most 56, and any above them,
+    /// Whether no value that has these bits above its lowest `unknown` ones, at most 60, and any above them,
     /// is that of a key: as what they leave of blocks is refuted, or is none.
     ///
     /// An absent key's value is rejected here by chance or else refuted, nearly always: which of the two
@@ -129,11 +143,11 @@ impl Layout {
     #[inline(always)]
     fn is_rejected(
         &self,
-        highest: u64,
+        bits: u64,
         unknown: u32,
         is_refuted: impl FnOnce(Range<u32>) -> bool,
     ) -> bool {
-        let least = highest << unknown;
+        let least = bits << unknown;
         // At most 32 bits, as the number of blocks.
         let first = (least & self.block_max) as u32;
         let end = (u64::from(first) + (1 << unknown)).min(u64::from(self.block_count)) as u32;
@@ -274,6 +288,7 @@ impl Keys {
             layout,
             salt: self.salt,
             key_count,
+            telling: layout.telling(u32::from(width.planes.narrow)),
             ribbon: solved.ribbon,
         };
         Built {
@@ -321,6 +336,8 @@ pub(super) struct Bloomier {
     layout: Layout,
     salt: u64,
     key_count: u64,
+    /// See [`Layout::telling`].
+    telling: Option<u32>,
     ribbon: Ribbon,
 }
 
@@ -360,6 +377,7 @@ impl Bloomier {
             layout,
             salt,
             key_count,
+            telling: layout.telling(narrow),
             ribbon,
         })
     }
@@ -405,52 +423,45 @@ impl Bloomier {
         self.layout.answer(form.open(window, words), window.planes)
     }
 
-    /// Planes before those of highest bits that all values have, eight of them; `None` where there are no
-    /// others.
-    #[inline(always)]
-    fn planes_before_highest(&self) -> Option<u32> {
-        u32::from(self.ribbon.planes.narrow)
-            .checked_sub(LANES as u32)
-            .filter(|before| *before > 0)
-    }
-
-    /// Divides a body, unless it has too few planes for that.
+    /// Divides a body, if four planes tell nearly all absent keys.
     pub(super) fn divide(&self, body: &[u64]) -> Option<Divided> {
-        let before = self.planes_before_highest()? as usize;
+        let from = self.telling? as usize;
         let blocks = self.ribbon.blocks().count();
         let mut divided = Divided::with_capacity(blocks, body.len());
         for (word, planes) in self.ribbon.blocks() {
             let words = body.get(word as usize..)?.get(..usize::from(planes))?;
-            let (low, highest) = words.split_at_checked(before)?;
-            let (highest, extra) = highest.split_first_chunk()?;
-            divided.push(*highest, [low, extra]);
+            let (low, rest) = words.split_at_checked(from)?;
+            let (telling, high) = rest.split_first_chunk()?;
+            divided.push(*telling, [low, high]);
         }
         Some(divided)
     }
 
-    /// The answer from a divided body, or no if all blocks that the highest bits leave are refuted.
+    /// The answer from a divided body, or no if all blocks that may hold the key are refuted.
     ///
-    /// Nearly all absent keys are told by the highest bits: less to compute, and of the body less to wait
-    /// for. Where these have no bit of a block, they leave all blocks.
+    /// Nearly all absent keys are told by four planes: less to compute, and of the body less to wait for.
     #[inline(always)]
     pub(super) fn answer_divided(
         &self,
         window: &Window,
         body: &Divided,
         form: Form,
-        is_refuted: impl FnOnce(Range<u32>) -> bool,
+        is_refuted: impl Fn(Range<u32>) -> bool,
     ) -> Answer {
-        let (Some(before), Some((low, high))) =
-            (self.planes_before_highest(), body.highest(window))
-        else {
+        let (Some(from), Some((low, high))) = (self.telling, body.telling(window)) else {
             return Answer::Maybe;
         };
-        let highest = form.evaluate_eight(low, high, window.row, window.shift);
-        let told = highest ^ (window.fingerprint >> before & low_mask(LANES as u32));
-        if self.layout.is_rejected(told, before, is_refuted) {
+        let told = form.evaluate_four(low, high, window.row, window.shift);
+        let bits = told ^ (window.fingerprint >> from & low_mask(TELLING));
+        if self.layout.is_rejected(bits, from, &is_refuted) {
             return Answer::No;
         }
-        self.answer_rest(window, (highest, before), body, form)
+        match self.answer_rest(window, (told, from), body, form) {
+            Answer::At(Location { block, .. }) if is_refuted(block..block.saturating_add(1)) => {
+                Answer::No
+            }
+            answer => answer,
+        }
     }
 
     /// The answer from the other planes too. A call of its own, so that the way of most absent keys needs
@@ -459,18 +470,17 @@ impl Bloomier {
     fn answer_rest(
         &self,
         window: &Window,
-        (highest, before): (u64, u32),
+        (told, from): (u64, u32),
         body: &Divided,
         form: Form,
     ) -> Answer {
-        let planes = window.planes - LANES as u32;
+        let planes = window.planes - TELLING;
         let Some(words) = body.rest(window, planes) else {
             return Answer::Maybe;
         };
         let rest = form.evaluate(words, planes as usize, window.row, window.shift);
-        // The one above the highest that all values have comes last.
-        let (low, extra) = (rest & low_mask(before), rest >> before);
-        let value = low | highest << before | extra << before << LANES;
+        let (low, high) = (rest & low_mask(from), rest >> from);
+        let value = low | told << from | high << from << TELLING;
         let value = (value ^ window.fingerprint) & low_mask(window.planes);
         self.layout.answer(value, window.planes)
     }

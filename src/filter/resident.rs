@@ -1,15 +1,13 @@
 //! The body of a filter in memory as a whole.
 //!
 //! On disk a lookup of a Bloomier filter reads all its words from one place, mostly of one page. In memory
-//! they are divided: eight planes, those of the highest bits that all values have, lie apart, for each block
-//! of slots a line of the processor's cache. They tell nearly all absent keys, so that of 18 planes lookups of
-//! absent keys touch less than half of the memory. What other programs and the other reads of this one take
-//! away from a cache that all share is fetched anew line by line, so that it is the lines that are touched at
-//! all which cost, not how many a lookup touches.
+//! they are divided: four planes, which tell nearly all absent keys, lie apart, so that lookups of absent keys
+//! touch two to three ninths of 18 planes. What other programs and the other reads of this one take away from a
+//! cache that all share is fetched anew line by line: it is the lines that are touched at all which cost.
 
 use crate::prefetch::prefetch;
 
-use super::form::{Eight, LANES};
+use super::form::Four;
 use super::lookup::Window;
 
 #[derive(Debug)]
@@ -44,32 +42,35 @@ impl Words {
     }
 }
 
-/// A line of the processor's cache.
+/// What tells most of a block, half a line of the processor's cache.
 #[derive(Debug)]
-#[repr(align(64))]
-struct Line(Eight);
+#[repr(align(32))]
+struct Telling(Four);
 
 /// The body of a Bloomier filter.
 #[derive(Debug)]
 pub(crate) struct Divided {
-    /// Of each block the eight planes that tell most.
-    highest: Vec<Line>,
+    /// Of each block the four planes that tell most.
+    telling: Vec<Telling>,
     /// The other planes, in their order.
     rest: Vec<u64>,
 }
+
+/// Planes of a block that lie apart.
+const APART: usize = size_of::<Four>() / size_of::<u64>();
 
 impl Divided {
     /// For so many blocks, and words of all their planes.
     pub(super) fn with_capacity(blocks: usize, words: usize) -> Divided {
         Divided {
-            highest: Vec::with_capacity(blocks),
-            rest: Vec::with_capacity(words.saturating_sub(blocks * LANES)),
+            telling: Vec::with_capacity(blocks),
+            rest: Vec::with_capacity(words.saturating_sub(blocks * APART)),
         }
     }
 
     /// Adds a block.
-    pub(super) fn push(&mut self, highest: Eight, rest: [&[u64]; 2]) {
-        self.highest.push(Line(highest));
+    pub(super) fn push(&mut self, telling: Four, rest: [&[u64]; 2]) {
+        self.telling.push(Telling(telling));
         rest.iter()
             .for_each(|part| self.rest.extend_from_slice(part));
     }
@@ -77,21 +78,21 @@ impl Divided {
     /// Begins to fetch what is read first of a window.
     #[inline(always)]
     pub(super) fn prefetch(&self, window: &Window) {
-        prefetch(&self.highest, window.block as usize, 2);
+        prefetch(&self.telling, window.block as usize, 2);
     }
 
     /// The planes that tell most, of the first block of a window and of the last.
     #[inline(always)]
-    pub(super) fn highest(&self, window: &Window) -> Option<(&Eight, &Eight)> {
+    pub(super) fn telling(&self, window: &Window) -> Option<(&Four, &Four)> {
         let first = window.block as usize;
         let last = first + usize::from(window.shift != 0);
-        Some((&self.highest.get(first)?.0, &self.highest.get(last)?.0))
+        Some((&self.telling.get(first)?.0, &self.telling.get(last)?.0))
     }
 
     /// The other planes of a window whose first block has so many of them, in the order that a window has.
     pub(super) fn rest(&self, window: &Window, planes: u32) -> Option<&[u64]> {
         let blocks = if window.shift == 0 { 1 } else { 2 };
-        let first = window.first.checked_sub(window.block * LANES as u64)?;
+        let first = window.first.checked_sub(window.block * APART as u64)?;
         self.rest
             .get(first as usize..)?
             .get(..planes as usize * blocks)

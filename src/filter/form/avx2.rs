@@ -2,14 +2,15 @@
 #![expect(unsafe_code, reason = "vectors are loaded through pointers")]
 
 use std::arch::x86_64::{
-    __m256i, _bzhi_u64, _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps,
-    _mm256_i32gather_epi32, _mm256_loadu_si256, _mm256_movemask_ps, _mm256_mullo_epi32,
-    _mm256_permute4x64_epi64, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_shuffle_ps,
-    _mm256_slli_epi32, _mm256_sllv_epi32, _mm256_srli_epi32, _mm256_testc_si256, _mm256_xor_si256,
+    __m256i, _bzhi_u64, _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_pd,
+    _mm256_castsi256_ps, _mm256_i32gather_epi32, _mm256_loadu_si256, _mm256_movemask_pd,
+    _mm256_movemask_ps, _mm256_mullo_epi32, _mm256_permute4x64_epi64, _mm256_set1_epi32,
+    _mm256_set1_epi64x, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_slli_epi64, _mm256_sllv_epi32,
+    _mm256_srli_epi32, _mm256_testc_si256, _mm256_xor_si256,
 };
 
 use super::{
-    Answer, Blocked, Bloomier, Eight, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Window, portable,
+    Answer, Blocked, Bloomier, Four, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Window, portable,
 };
 
 // Vectors of this kind cannot count bits; one word after the other is faster than to fold them.
@@ -65,8 +66,32 @@ pub(super) fn evaluate(words: &[u64], planes: usize, row: u64, shift: u32) -> u6
 
 #[inline]
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn evaluate_eight(low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
-    evaluate_lanes(low, high, wide(portable::masks(row, shift)))
+pub(super) fn evaluate_four(low: &Four, high: &Four, row: u64, shift: u32) -> u64 {
+    // SAFETY: four words are 32 bytes, here and below.
+    let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
+    // SAFETY: as above.
+    let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
+    let masks = wide(portable::masks(row, shift));
+    let mut words = select(low, high, masks);
+    // Each word to its highest bit.
+    words = _mm256_xor_si256(words, _mm256_slli_epi64::<32>(words));
+    words = _mm256_xor_si256(words, _mm256_slli_epi64::<16>(words));
+    words = _mm256_xor_si256(words, _mm256_slli_epi64::<8>(words));
+    words = _mm256_xor_si256(words, _mm256_slli_epi64::<4>(words));
+    words = _mm256_xor_si256(words, _mm256_slli_epi64::<2>(words));
+    words = _mm256_xor_si256(words, _mm256_slli_epi64::<1>(words));
+    // Four bits: the sign does not matter.
+    _mm256_movemask_pd(_mm256_castsi256_pd(words)) as u64
+}
+
+/// The slots of a window, of four planes.
+#[inline]
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+fn select(low: __m256i, high: __m256i, masks: (__m256i, __m256i)) -> __m256i {
+    _mm256_xor_si256(
+        _mm256_and_si256(low, masks.0),
+        _mm256_and_si256(high, masks.1),
+    )
 }
 
 #[inline]
@@ -83,13 +108,7 @@ fn wide(masks: (u64, u64)) -> (__m256i, __m256i) {
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn evaluate_lanes(low: &[u64; LANES], high: &[u64; LANES], masks: (__m256i, __m256i)) -> u64 {
     let ((low, low_rest), (high, high_rest)) = (load(low), load(high));
-    let select = |low, high| {
-        _mm256_xor_si256(
-            _mm256_and_si256(low, masks.0),
-            _mm256_and_si256(high, masks.1),
-        )
-    };
-    parities(select(low, high), select(low_rest, high_rest))
+    parities(select(low, high, masks), select(low_rest, high_rest, masks))
 }
 
 /// Parities of eight words.

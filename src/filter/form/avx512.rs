@@ -3,15 +3,16 @@
 #![expect(unsafe_code, reason = "vectors are loaded through pointers")]
 
 use std::arch::x86_64::{
-    __m512i, _bzhi_u32, _bzhi_u64, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
-    _mm512_maskz_loadu_epi64, _mm512_mullo_epi32, _mm512_or_si512, _mm512_permutexvar_epi32,
-    _mm512_popcnt_epi64, _mm512_rorv_epi32, _mm512_set1_epi32, _mm512_set1_epi64,
-    _mm512_setr_epi64, _mm512_shrdv_epi64, _mm512_slli_epi64, _mm512_srli_epi32, _mm512_srlv_epi64,
-    _mm512_storeu_si512, _mm512_test_epi32_mask, _mm512_test_epi64_mask,
+    __m512i, _bzhi_u32, _bzhi_u64, _mm256_loadu_si256, _mm512_add_epi64, _mm512_and_si512,
+    _mm512_castsi256_si512, _mm512_loadu_si512, _mm512_maskz_loadu_epi64, _mm512_mullo_epi32,
+    _mm512_or_si512, _mm512_permutexvar_epi32, _mm512_popcnt_epi64, _mm512_rorv_epi32,
+    _mm512_set1_epi32, _mm512_set1_epi64, _mm512_setr_epi64, _mm512_shrdv_epi64, _mm512_slli_epi64,
+    _mm512_srli_epi32, _mm512_srlv_epi64, _mm512_storeu_si512, _mm512_test_epi32_mask,
+    _mm512_test_epi64_mask,
 };
 
 use super::{
-    Answer, Blocked, Bloomier, Eight, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Planes, Row, SLOTS,
+    Answer, Blocked, Bloomier, Four, KeyHash, LANES, LINE_WORDS, PROBE_POWERS, Planes, Row, SLOTS,
     Window,
 };
 
@@ -83,16 +84,18 @@ pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
-pub(super) fn evaluate_eight(low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
-    // SAFETY: eight words are 64 bytes, here and below.
-    let low = unsafe { _mm512_loadu_si512(low.as_ptr().cast()) };
+pub(super) fn evaluate_four(low: &Four, high: &Four, row: u64, shift: u32) -> u64 {
+    // SAFETY: four words are 32 bytes, here and below.
+    let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
     // SAFETY: as above.
-    let high = unsafe { _mm512_loadu_si512(high.as_ptr().cast()) };
+    let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
     let (shift, row) = (
         _mm512_set1_epi64(i64::from(shift)),
         _mm512_set1_epi64(row as i64),
     );
-    u64::from(parities_of(low, high, row, shift))
+    // What is above the four planes may be anything.
+    let (low, high) = (_mm512_castsi256_si512(low), _mm512_castsi256_si512(high));
+    u64::from(parities_of(low, high, row, shift) & 0xf)
 }
 
 /// The parity of the slots of a window in each of eight planes. With a shift of 0 the second block has no

@@ -34,9 +34,9 @@ use super::{Answer, KeyHash, Window};
 /// Slots of a block, and most planes.
 pub(super) const SLOTS: usize = 64;
 /// Planes handled together.
-pub(super) const LANES: usize = 8;
-/// So many words of a block.
-pub(super) type Eight = [u64; LANES];
+const LANES: usize = 8;
+/// Words of four planes.
+pub(super) type Four = [u64; 4];
 /// The portable form counts bits where it is compiled for processors that can.
 const COUNTED: bool = cfg!(target_feature = "popcnt");
 
@@ -152,14 +152,14 @@ impl Form {
         )
     }
 
-    /// [`Form::evaluate`] for eight planes: `low` are those of the block, `high` those of the next one or,
+    /// [`Form::evaluate`] for four planes: `low` are those of the block, `high` those of the next one or,
     /// when `shift` is 0, any.
     #[inline(always)]
-    pub(super) fn evaluate_eight(self, low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
+    pub(super) fn evaluate_four(self, low: &Four, high: &Four, row: u64, shift: u32) -> u64 {
         in_form!(
             self,
-            evaluate_eight,
-            portable::evaluate_eight::<COUNTED>(low, high, row, shift),
+            evaluate_four,
+            portable::evaluate_four(low, high, row, shift),
             (low, high, row, shift)
         )
     }

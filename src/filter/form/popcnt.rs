@@ -1,6 +1,6 @@
 //! The portable form, for x86-64 processors that count the bits of a word but have no wide vectors.
 
-use super::{Answer, Blocked, Bloomier, Eight, KeyHash, LINE_WORDS, Row, SLOTS, Window, portable};
+use super::{Answer, Blocked, Bloomier, Four, KeyHash, LINE_WORDS, Row, SLOTS, Window, portable};
 
 pub(super) fn is_available() -> bool {
     std::is_x86_feature_detected!("popcnt")
@@ -17,8 +17,8 @@ pub(super) fn open(window: &Window, words: &[u64]) -> u64 {
 }
 
 #[target_feature(enable = "popcnt")]
-pub(super) fn evaluate_eight(low: &Eight, high: &Eight, row: u64, shift: u32) -> u64 {
-    portable::evaluate_eight::<true>(low, high, row, shift)
+pub(super) fn evaluate_four(low: &Four, high: &Four, row: u64, shift: u32) -> u64 {
+    portable::evaluate_four(low, high, row, shift)
 }
 
 // Not to be inlined into forms that could vectorise it, which makes it slower.

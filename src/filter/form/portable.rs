@@ -1,7 +1,7 @@
 //! The form that every processor executes, written for 64-bit registers and left to the compiler to
 //! vectorise. `COUNTED` is for processors that count the bits of a word with one instruction.
 
-use super::{Eight, LANES, LINE_WORDS, Row, SLOTS, Window, probes};
+use super::{Four, LANES, LINE_WORDS, Row, SLOTS, Window, probes};
 
 /// Slots solved together.
 const STEP: usize = 4;
@@ -44,15 +44,10 @@ pub(super) fn open<const COUNTED: bool>(window: &Window, words: &[u64]) -> u64 {
     (value ^ window.fingerprint) & (u64::MAX >> (u64::BITS - planes))
 }
 
-/// See [`Form::evaluate_eight`](super::Form::evaluate_eight).
+/// See [`Form::evaluate_four`](super::Form::evaluate_four).
 #[inline(always)]
-pub(super) fn evaluate_eight<const COUNTED: bool>(
-    low: &Eight,
-    high: &Eight,
-    row: u64,
-    shift: u32,
-) -> u64 {
-    evaluate_lanes::<COUNTED>(low, high, masks(row, shift))
+pub(super) fn evaluate_four(low: &Four, high: &Four, row: u64, shift: u32) -> u64 {
+    evaluate_few(low, high, masks(row, shift))
 }
 
 /// The coefficients that fall into the first block of a window, and into the second.
