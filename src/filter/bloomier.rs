@@ -446,22 +446,17 @@ impl Bloomier {
         window: &Window,
         body: &Divided,
         form: Form,
-        is_refuted: impl Fn(Range<u32>) -> bool,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
     ) -> Answer {
         let (Some(from), Some((low, high))) = (self.telling, body.telling(window)) else {
             return Answer::Maybe;
         };
         let told = form.evaluate_four(low, high, window.row, window.shift);
         let bits = told ^ (window.fingerprint >> from & low_mask(TELLING));
-        if self.layout.is_rejected(bits, from, &is_refuted) {
+        if self.layout.is_rejected(bits, from, is_refuted) {
             return Answer::No;
         }
-        match self.answer_rest(window, (told, from), body, form) {
-            Answer::At(Location { block, .. }) if is_refuted(block..block.saturating_add(1)) => {
-                Answer::No
-            }
-            answer => answer,
-        }
+        self.answer_rest(window, (told, from), body, form)
     }
 
     /// The answer from the other planes too. A call of its own, so that the way of most absent keys needs

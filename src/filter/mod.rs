@@ -228,7 +228,7 @@ impl Filter {
         &self,
         window: &Window,
         body: &Resident,
-        is_refuted: impl Fn(Range<u32>) -> bool,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
     ) -> Answer {
         if let (Resident::Divided(divided), Family::Bloomier(bloomier)) = (body, &self.family) {
             return bloomier.answer_divided(window, divided, self.form, is_refuted);

@@ -2,7 +2,7 @@
 //!
 //! On disk a lookup of a Bloomier filter reads all its words from one place, mostly of one page. In memory
 //! they are divided: four planes, which tell nearly all absent keys, lie apart, so that lookups of absent keys
-//! touch two to three ninths of 18 planes. What other programs and the other reads of this one take away from a
+//! touch little more than two ninths of 18 planes. What other programs and the other reads of this one take away from a
 //! cache that all share is fetched anew line by line: it is the lines that are touched at all which cost.
 
 use crate::prefetch::prefetch;

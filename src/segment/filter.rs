@@ -163,7 +163,7 @@ impl SegmentFilter {
     pub(super) fn answer(
         &self,
         begun: &Begun,
-        is_refuted: impl Fn(Range<u32>) -> bool,
+        is_refuted: impl FnOnce(Range<u32>) -> bool,
         (caches, probe): (&Caches, &mut Probe),
     ) -> Answer {
         if let Some(answer) = begun.answered {

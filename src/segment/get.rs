@@ -162,8 +162,12 @@ impl Segment {
                 .then_some(location.block),
             _ => None,
         };
-        // Its fences arrive while the entry is looked for, and are not looked at if it is there.
         if let Some(block) = named {
+            if Self::is_refuted(body, block, wanted.key) {
+                (probe.refuted, probe.block) = (true, Some(block));
+                return Ok(None);
+            }
+            // Its fences arrive while the entry is looked for, and are not looked at if it is there.
             body.prefetch(block);
         }
         if let Some(kept) = self.kept_entry(wanted, caches, probe) {
@@ -186,6 +190,13 @@ impl Segment {
                 }
             }
         }
+    }
+
+    /// Whether the block that the filter names cannot hold the key, and no other, by what is in the
+    /// processor's cache: of most absent keys that pass the filter.
+    fn is_refuted(body: &Body, block: u32, key: &[u8]) -> bool {
+        let tells = matches!(&body.filter, FilterState::Ready(filter) if filter.names_the_block());
+        tells && !body.fences.may_cover(block..block.saturating_add(1), key)
     }
 
     /// Asks the filter and holds its answer against the fences.
