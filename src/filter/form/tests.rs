@@ -141,7 +141,7 @@ fn both_steps_at_once_answer_as_one_by_one() {
         slot: (i % 20 / 4) as u16,
     };
     let places: Vec<Place> = (0..5000).map(place).collect();
-    let bits = [1.0, 6.5, 8.0, 11.0, 16.0, 20.3, 64.0];
+    let bits = [1.0, 6.5, 8.0, 10.5, 11.0, 16.0, 20.3, 64.0];
     let bloomier = bits.map(|bits| FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)));
     let bloom = bits.map(|bits_per_key| FilterSpec::Bloom { bits_per_key });
     for spec in bloomier.into_iter().chain(bloom) {
