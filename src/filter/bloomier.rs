@@ -23,11 +23,11 @@ use std::ops::Range;
 use crate::turns;
 
 use super::band::Row;
-use super::form::{Form, Four};
+use super::form::Form;
 use super::hash::{fingerprint, mix, unmix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
-use super::resident::Divided;
+use super::resident::{Divided, TELLING};
 use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
 use super::solve::{Equations, Width, solve};
 use super::spec::clamp_bits;
@@ -43,9 +43,6 @@ const OWN_BYTES: usize = 24;
 /// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
 /// two blocks should have a filter too, at about the rate (0.8 %) of a Bloom filter of 10 bits per key.
 pub(crate) const REJECTING_BITS_MIN: u32 = 7;
-
-/// Bits of a value that are looked at first, where a body is divided.
-const TELLING: u32 = size_of::<Four>() as u32 / size_of::<u64>() as u32;
 
 /// How the bits of a value are divided, but for the fingerprint, which takes the rest.
 #[derive(Clone, Copy, Default, Debug)]
@@ -426,7 +423,7 @@ impl Bloomier {
     /// Divides a body, if four planes tell nearly all absent keys.
     pub(super) fn divide(&self, body: &[u64]) -> Option<Divided> {
         let from = self.telling? as usize;
-        let blocks = self.ribbon.blocks().count();
+        let blocks = self.ribbon.block_count() as usize;
         let mut divided = Divided::with_capacity(blocks, body.len());
         for (word, planes) in self.ribbon.blocks() {
             let words = body.get(word as usize..)?.get(..usize::from(planes))?;

@@ -10,6 +10,9 @@ use crate::prefetch::prefetch;
 use super::form::Four;
 use super::lookup::Window;
 
+/// Planes of a block that lie apart, and bits of a value that are looked at first.
+pub(super) const TELLING: u32 = (size_of::<Four>() / size_of::<u64>()) as u32;
+
 #[derive(Debug)]
 pub(crate) enum Resident {
     /// As on disk.
@@ -56,15 +59,12 @@ pub(crate) struct Divided {
     rest: Vec<u64>,
 }
 
-/// Planes of a block that lie apart.
-const APART: usize = size_of::<Four>() / size_of::<u64>();
-
 impl Divided {
     /// For so many blocks, and words of all their planes.
     pub(super) fn with_capacity(blocks: usize, words: usize) -> Divided {
         Divided {
             telling: Vec::with_capacity(blocks),
-            rest: Vec::with_capacity(words.saturating_sub(blocks * APART)),
+            rest: Vec::with_capacity(words.saturating_sub(blocks * TELLING as usize)),
         }
     }
 
@@ -92,7 +92,9 @@ impl Divided {
     /// The other planes of a window whose first block has so many of them, in the order that a window has.
     pub(super) fn rest(&self, window: &Window, planes: u32) -> Option<&[u64]> {
         let blocks = if window.shift == 0 { 1 } else { 2 };
-        let first = window.first.checked_sub(window.block * APART as u64)?;
+        let first = window
+            .first
+            .checked_sub(window.block * u64::from(TELLING))?;
         self.rest
             .get(first as usize..)?
             .get(..planes as usize * blocks)

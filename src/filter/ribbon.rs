@@ -269,6 +269,12 @@ impl Ribbon {
         all.map(|layer| layer.words(self.planes)).sum()
     }
 
+    /// Blocks of all layers.
+    pub(super) fn block_count(&self) -> u64 {
+        let all = self.layers.iter().chain(&self.tail);
+        all.map(|layer| u64::from(layer.blocks)).sum()
+    }
+
     /// Of each block in the order of the body, its first word and its planes.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, u8)> {
         let all = self.layers.iter().chain(&self.tail);
@@ -283,12 +289,10 @@ impl Ribbon {
 
     /// Bits per value, averaged over the slots.
     pub(super) fn bits_mean(&self) -> f64 {
-        let all = self.layers.iter().chain(&self.tail);
-        let blocks: u64 = all.map(|layer| u64::from(layer.blocks)).sum();
-        if blocks == 0 {
-            return f64::from(self.planes.narrow);
+        match self.block_count() {
+            0 => f64::from(self.planes.narrow),
+            blocks => self.body_words() as f64 / blocks as f64,
         }
-        self.body_words() as f64 / blocks as f64
     }
 
     /// How absent keys are spread over narrow values, wide values and nothing.

@@ -35,7 +35,9 @@ const WINDOW_WORDS_FEW: usize = 128;
 pub(crate) struct SegmentFilter {
     pub(crate) filter: Filter,
     pub(crate) equal_hashes: bool,
-    names_the_block: bool,
+    /// Whether the block that an answer names is the one that the key is in, if it is anywhere: of two keys
+    /// with one hash, it is that of one.
+    pub(super) names_the_block: bool,
     source: PageSource,
     /// Offset of the first page in the file.
     start: u64,
@@ -135,12 +137,6 @@ impl SegmentFilter {
             read.err().map(|what| (offset, what))
         };
         pages.filter_map(check).collect()
-    }
-
-    /// Whether the block that an answer names is the one that the key is in, if it is anywhere.
-    #[inline]
-    pub(super) fn names_the_block(&self) -> bool {
-        self.names_the_block
     }
 
     /// The first step of a lookup. Begins to fetch what the second will read, if it is in memory.

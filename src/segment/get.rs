@@ -1,5 +1,7 @@
 //! Looks a key up in a segment: filter, block, entry.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::filter::{Answer, Begun, KeyHash};
 use crate::format::block::Found;
@@ -103,9 +105,7 @@ impl Segment {
             probe.filter_damaged |= matches!(body.filter, FilterState::Damaged(_));
             return Answer::Maybe;
         };
-        // Of two keys with one hash, the filter names the block of one.
-        let may_refute = !WATCHED && filter.names_the_block();
-        let is_refuted = |blocks| may_refute && !body.fences.may_cover(blocks, key);
+        let is_refuted = |blocks| !WATCHED && Self::are_refuted(body, filter, blocks, key);
         let answer = filter.answer(begun, is_refuted, (caches, probe));
         if WATCHED {
             probe.answer = Some(answer);
@@ -155,15 +155,13 @@ impl Segment {
         (caches, probe): (&Caches, &mut Probe),
     ) -> Result<Option<Hit>> {
         let by_fences = || (body.fences.first_block_of(wanted.key), None);
-        let named = match (&body.filter, answer) {
-            (FilterState::Ready(filter), Answer::At(location)) => filter
-                .filter
-                .block_ordinal_complete()
-                .then_some(location.block),
-            _ => None,
-        };
-        if let Some(block) = named {
-            if Self::is_refuted(body, block, wanted.key) {
+        let mut named = None;
+        if let (FilterState::Ready(filter), Answer::At(location)) = (&body.filter, answer)
+            && filter.filter.block_ordinal_complete()
+        {
+            let block = location.block;
+            named = Some(block);
+            if Self::are_refuted(body, filter, block..block.saturating_add(1), wanted.key) {
                 (probe.refuted, probe.block) = (true, Some(block));
                 return Ok(None);
             }
@@ -192,11 +190,11 @@ impl Segment {
         }
     }
 
-    /// Whether the block that the filter names cannot hold the key, and no other, by what is in the
-    /// processor's cache: of most absent keys that pass the filter.
-    fn is_refuted(body: &Body, block: u32, key: &[u8]) -> bool {
-        let tells = matches!(&body.filter, FilterState::Ready(filter) if filter.names_the_block());
-        tells && !body.fences.may_cover(block..block.saturating_add(1), key)
+    /// Whether these blocks, of which the filter names one, cannot hold the key, and so no other, by what is
+    /// in the processor's cache: of most absent keys.
+    #[inline(always)]
+    fn are_refuted(body: &Body, filter: &SegmentFilter, blocks: Range<u32>, key: &[u8]) -> bool {
+        filter.names_the_block && !body.fences.may_cover(blocks, key)
     }
 
     /// Asks the filter and holds its answer against the fences.
