@@ -26,7 +26,7 @@ pub fn allocate(bits_per_key: f64, keys: &[u64], most: f64) -> Vec<f64> {
 /// share of it, and a tail, a stash and parameters that any filter has. Measured, and held against
 /// real filters by a test; those of less than some thousand keys take more.
 const OVERHEAD_SHARE: f64 = 0.013;
-const OVERHEAD_BITS: f64 = 1300.0;
+const OVERHEAD_BITS: f64 = 1430.0;
 
 /// Parameters may take this share of a budget; in segments so small that they take more, what is
 /// more comes on top.

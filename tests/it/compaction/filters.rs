@@ -65,9 +65,10 @@ fn a_budget_is_spent_over_the_whole_tree() {
             assert!(deepest >= 2, "{what}");
             // Of memory, overhead included: about the budget; less while levels above
             // the last are not full, because a filter is as old as its segment and leaves room
-            // for those to come.
+            // for those to come; more where parameters take more than a tenth of it, as they do in
+            // segments of 3,500 keys of six bits.
             let spent = memory(&runs) / bits_per_key;
-            assert!((0.8..1.05).contains(&spent), "{spent}, {what}");
+            assert!((0.8..1.06).contains(&spent), "{spent}, {what}");
             // Each halving earns a bit, up to what is worth its memory; filters are as old as
             // their segments.
             let last = runs.last().unwrap();
