@@ -24,7 +24,7 @@ use crate::turns;
 
 use super::band::Row;
 use super::form::Form;
-use super::hash::{fingerprint, mix, unmix};
+use super::hash::{fingerprint, low_mask, mix, unmix};
 use super::header::{Fields, require};
 use super::lookup::{Answer, Location, Lookup, Window};
 use super::resident::{Divided, TELLING};
@@ -163,12 +163,6 @@ impl Layout {
         let slot_rate = if self.has_slot { slots } else { 1.0 };
         (-f64::from(rejecting)).exp2() * slot_rate
     }
-}
-
-/// The lowest `bits` bits set, 0 to 64 of them.
-#[inline]
-fn low_mask(bits: u32) -> u64 {
-    1u64.checked_shl(bits).unwrap_or(0).wrapping_sub(1)
 }
 
 /// Divides the bits asked for.

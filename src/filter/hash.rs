@@ -92,6 +92,12 @@ pub(super) fn fingerprint(mixed: u64) -> u64 {
     product ^ (product >> 32)
 }
 
+/// The lowest `bits` bits set, 0 to 64 of them.
+#[inline]
+pub(super) fn low_mask(bits: u32) -> u64 {
+    1u64.checked_shl(bits).unwrap_or(0).wrapping_sub(1)
+}
+
 /// The hash that mixes to a given number.
 pub(super) fn unmix(mixed: u64, salt: u64) -> KeyHash {
     /// Inverse of an odd number modulo 2^64, by Newton's iteration.

@@ -6,7 +6,7 @@
 use super::Refused;
 use super::frame::{Fields, Unreadable, require};
 use crate::filter::band::Row;
-use crate::filter::hash::fingerprint;
+use crate::filter::hash::{fingerprint, low_mask};
 use crate::filter::hash_key;
 
 /// Seeds for which two keys may have equal hashes before the keys themselves are taken to be equal.
@@ -103,10 +103,4 @@ impl Layout {
         };
         entries.map(row)
     }
-}
-
-/// The lowest `bits` bits set, 0 to 64 of them.
-#[inline]
-fn low_mask(bits: u32) -> u64 {
-    1u64.checked_shl(bits).unwrap_or(0).wrapping_sub(1)
 }
