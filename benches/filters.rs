@@ -19,12 +19,14 @@ use criba::filter::{Answer, Build, Built, Filter, FilterSpec, KeyHash, Place, bu
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// Kinds and bits per key.
-const SPECS: [(&str, FilterSpec); 5] = [
+const SPECS: [(&str, FilterSpec); 6] = [
     ("bloom-10", FilterSpec::Bloom { bits_per_key: 10.0 }),
     ("bloom-14", FilterSpec::Bloom { bits_per_key: 14.0 }),
     ("bloomier-8", bloomier(8.0)),
     ("bloomier-10", bloomier(10.0)),
     ("bloomier-14", bloomier(14.0)),
+    // What segments have unless something else is asked for.
+    ("bloomier-slot", FilterSpec::Bloomier(BloomierBits::Slot)),
 ];
 /// Keys of a filter that stays in the nearest caches, and of one that is built.
 const FEW_KEYS: u64 = 10_000;
@@ -56,11 +58,14 @@ fn hashes(count: u64, seed: u64) -> Vec<KeyHash> {
         .collect()
 }
 
-/// Forty keys in each block.
+/// Keys of a block, and of a slot in it.
+const BLOCK_KEYS: u64 = 40;
+const SLOT_KEYS: u64 = 4;
+
 fn places(count: u64) -> Vec<Place> {
     let place = |i| Place {
-        block: (i / 40) as u32,
-        slot: 0,
+        block: (i / BLOCK_KEYS) as u32,
+        slot: (i % BLOCK_KEYS / SLOT_KEYS) as u16,
     };
     (0..count).map(place).collect()
 }
@@ -72,7 +77,7 @@ fn built(spec: FilterSpec, hashes: &[KeyHash], places: &[Place]) -> Built {
         hashes,
         places,
         block_count: places.last().map_or(0, |last| last.block + 1),
-        max_slot: 0,
+        max_slot: (BLOCK_KEYS / SLOT_KEYS - 1) as u16,
     })
 }
 

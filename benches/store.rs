@@ -1,12 +1,16 @@
-//! A store in memory, through its public face: what a put, a lookup, a scan and a merge cost without
-//! any file.
+//! A store, through its public face: what a put costs in the memtable and in the journal, a lookup in
+//! memtable, segment and block, a scan and a merge. Without any file but for the journal, which is
+//! measured in one too.
+//!
+//! `cargo bench --bench store`, or a part of it: `cargo bench --bench store -- block`.
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::Arc;
 
 use criba::storage::Memory;
-use criba::{Compaction, Db, Durability};
+use criba::{Builder, Compaction, Db, Durability, FilterPolicy};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
 const KEYS: u64 = 100_000;
@@ -22,12 +26,18 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-fn open() -> criba::Result<Db> {
-    Db::builder("memory")
-        .storage(Arc::new(Memory::new()))
+fn builder(dir: &Path) -> Builder {
+    Db::builder(dir)
         .memtable_bytes(MEMTABLE_BYTES)
         .compaction(Compaction::Manual)
-        .open()
+}
+
+fn in_memory() -> Builder {
+    builder(Path::new("memory")).storage(Arc::new(Memory::new()))
+}
+
+fn open() -> criba::Result<Db> {
+    in_memory().open()
 }
 
 fn filled() -> criba::Result<Db> {
@@ -47,24 +57,63 @@ fn next(at: &Cell<u64>) -> u64 {
 fn puts(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("put");
     group.throughput(Throughput::Elements(KEYS)).sample_size(10);
+    let all = |db: Db, durability| {
+        for number in 0..KEYS {
+            let put = db.put_with(key(number), VALUE, durability);
+            put.expect("there is room for it");
+        }
+        db
+    };
+    // The memtable and little else, and each put appended to a journal.
     for (name, durability) in [
-        ("buffered", Durability::Buffered),
-        ("process", Durability::Process),
+        ("memtable", Durability::Buffered),
+        ("journal-in-memory", Durability::Process),
     ] {
         group.bench_function(name, |bencher| {
             let setup = || open().expect("a store in memory opens");
-            bencher.iter_batched(
-                setup,
-                |db| {
-                    for number in 0..KEYS {
-                        db.put_with(key(number), VALUE, durability)
-                            .expect("memory takes it");
-                    }
-                    db
-                },
-                BatchSize::PerIteration,
-            );
+            bencher.iter_batched(setup, |db| all(db, durability), BatchSize::PerIteration);
         });
+    }
+    group.bench_function("journal-in-file", |bencher| {
+        let setup = || {
+            let dir = tempfile::tempdir().expect("there is a place for temporary files");
+            (builder(dir.path()).open().expect("a store opens"), dir)
+        };
+        let put = |(db, dir)| (all(db, Durability::Process), dir);
+        bencher.iter_batched(setup, put, BatchSize::PerIteration);
+    });
+}
+
+/// Lookups in a segment of one block, without a filter: what is more in a larger block, or one of fewer
+/// groups, is its search.
+fn blocks(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("block");
+    for (keys, entries_per_group) in [(30, 4), (30, 16), (500, 4), (500, 16)] {
+        let db = in_memory()
+            .block_bytes(64 << 10)
+            .entries_per_group(entries_per_group)
+            .filter(FilterPolicy::None)
+            .open()
+            .expect("a store in memory opens");
+        // Of each two keys the second is absent.
+        let pairs: Vec<[String; 2]> = (0..keys)
+            .map(|number| [format!("user{number:06}"), format!("user{number:06}-")])
+            .collect();
+        for [present, _] in &pairs {
+            db.put(present, VALUE).expect("memory takes it");
+        }
+        db.flush().expect("memory takes it");
+        for (name, which) in [("present", 0), ("absent", 1)] {
+            let at = Cell::new(0);
+            let name = format!("{keys}-keys-by-{entries_per_group}-{name}");
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| {
+                    at.set((at.get() + 17) % keys);
+                    let found = db.get(&pairs[at.get()][which]);
+                    black_box(found.expect("memory can be read"))
+                });
+            });
+        }
     }
 }
 
@@ -127,5 +176,5 @@ fn merges(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, puts, gets, merges);
+criterion_group!(benches, puts, gets, blocks, merges);
 criterion_main!(benches);
