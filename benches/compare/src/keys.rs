@@ -23,6 +23,9 @@ pub enum Order {
 }
 
 /// A key of 16 to 32 bytes: `user`, 12 hexadecimal digits, up to 16 letters.
+///
+/// In the order of its bytes: those that are not there are zeros, which are in no key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     bytes: [u8; KEY_BYTES_MAX],
     len: usize,
@@ -50,6 +53,12 @@ impl Key {
         let tail_len = (tail >> 32) as usize % (TAIL_MAX + 1);
         let len = PREFIX.len() + DIGITS + tail_len;
         Key { bytes, len }
+    }
+
+    /// The last of the keys with smaller numbers than this.
+    pub fn greatest(order: Order, end: u64) -> Key {
+        let keys = (0..end).map(|number| Key::of(order, number));
+        keys.max().unwrap_or(Key::of(order, 0))
     }
 
     /// A key before or behind all others, with the same length and spread as they have.

@@ -56,6 +56,11 @@ pub const SECTIONS: &[Section] = &[
         metrics: &[
             rate("fill_random", "fill, random order, with debt"),
             rate("fill_random_no_debt", "fill, random order, without"),
+            // Of it there is only the processor time.
+            rate(
+                "fill_random_rest",
+                "the same with debt and what is done in three seconds of rest",
+            ),
             rate("fill_sequential", "fill, key order, with debt"),
             rate("fill_sequential_no_debt", "fill, key order, without"),
             rate("overwrite", "overwrite, with debt"),
@@ -243,16 +248,17 @@ const fn mapped(label: &'static str, metric: &'static str, against: Against, goa
     }
 }
 
-const fn wasted(label: &'static str, peer: &'static str, part: f64) -> Target {
+/// With the bits for each key that the others have.
+const fn alike(label: &'static str, metric: &'static str, against: Against, goal: Goal) -> Target {
     Target {
         of: "criba-10",
-        ..target(
-            label,
-            "cold_absent_reads",
-            Against::Engine(peer),
-            Goal::AtMost(part),
-        )
+        ..target(label, metric, against, goal)
     }
+}
+
+const fn wasted(label: &'static str, peer: &'static str, part: f64) -> Target {
+    let against = Against::Engine(peer);
+    alike(label, "cold_absent_reads", against, Goal::AtMost(part))
 }
 
 use Against::{Engine, Itself, Lsm, SameDurability};
@@ -261,6 +267,12 @@ use Goal::{AtLeast, AtMost};
 pub const TARGETS: &[Target] = &[
     target(
         "read absent, inside the range",
+        "read_absent",
+        Lsm,
+        AtLeast(3.0),
+    ),
+    alike(
+        "the same, filters of 10 bits",
         "read_absent",
         Lsm,
         AtLeast(3.0),

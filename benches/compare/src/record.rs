@@ -28,7 +28,7 @@ pub struct Environment {
     pub kernel: String,
     /// Versions of the stores, as this program was built.
     pub versions: BTreeMap<String, String>,
-    /// One-minute load average when the process began: what else the machine did.
+    /// One-minute load average when the process ended: its own load, and what else the machine did.
     pub load: String,
 }
 

@@ -1,6 +1,7 @@
 //! Tables and plots of what runs measured, put into a page between two markers.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -102,20 +103,19 @@ pub fn write(files: &[PathBuf], page: &Path) -> Result<()> {
     }
     let first = records.first().ok_or("no records in these files")?;
     let mut text = conditions(first, &records);
-    let mut settings: Vec<Setting> = Vec::new();
-    for record in &records {
-        if !settings.contains(&setting(record)) {
-            settings.push(setting(record));
-        }
-    }
+    let mut settings: Vec<Setting> = records.iter().map(setting).collect();
+    // The first has the plots: many entries that are short.
+    settings.sort_by_key(|(keys, value_bytes, compression)| {
+        (*compression, *value_bytes, Reverse(*keys))
+    });
+    settings.dedup();
     for (nth, one) in settings.iter().enumerate() {
         let chosen: Vec<_> = records
             .iter()
             .filter(|record| setting(record) == *one)
             .collect();
         let results = Results::of(&chosen);
-        let rounds = chosen.iter().map(|record| record.round).max().unwrap_or(0) + 1;
-        text += &heading(*one, rounds);
+        text += &heading(*one, rounds(&chosen));
         text += &cuts(&results);
         text += &targets(&results);
         text += &sections(&results, (nth == 0).then_some(page))?;
@@ -127,15 +127,29 @@ fn setting(record: &Record) -> Setting {
     (record.keys, record.value_bytes, record.compression)
 }
 
-fn heading((keys, value_bytes, compression): Setting, rounds: u64) -> String {
+/// Fewest and most rounds of a store and group.
+fn rounds(records: &[&Record]) -> (usize, usize) {
+    let mut counts = BTreeMap::new();
+    for record in records {
+        *counts.entry((&record.engine, &record.group)).or_insert(0) += 1;
+    }
+    let counts = || counts.values().copied();
+    (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
+}
+
+fn heading((keys, value_bytes, compression): Setting, rounds: (usize, usize)) -> String {
     let compression = if compression {
         "compressed"
     } else {
         "not compressed"
     };
-    let plural = if rounds == 1 { "" } else { "s" };
+    let rounds = match rounds {
+        (1, 1) => "1 round".to_owned(),
+        (least, most) if least == most => format!("{most} rounds"),
+        (least, most) => format!("{least} to {most} rounds"),
+    };
     format!(
-        "## {} entries, values of {value_bytes} bytes, {compression}, {rounds} round{plural}\n\n",
+        "## {} entries, values of {value_bytes} bytes, {compression}, {rounds}\n\n",
         grouped(keys)
     )
 }
@@ -150,6 +164,7 @@ fn cuts(results: &Results) -> String {
         let work = match work {
             "load" => "the load of YCSB",
             "delete_load" => "the load of delete-heavy",
+            "warm_up" => continue,
             "cold_fill" => "the fill before cold or starved lookups",
             other => find(other).map_or(other, |metric| metric.label),
         };
@@ -159,8 +174,8 @@ fn cuts(results: &Results) -> String {
         return text;
     }
     format!(
-        "Cut short by the limit of time; what follows in that group was measured on so many \
-         entries:\n\n| | | entries |\n|---|---|--:|\n{text}\n"
+        "Cut short by the limit of time, after so many operations; what follows a fill that was cut \
+         short was measured on so many entries:\n\n| | | operations |\n|---|---|--:|\n{text}\n"
     )
 }
 
@@ -186,6 +201,8 @@ fn conditions(first: &Record, records: &[Record]) -> String {
     let versions: Vec<_> = versions
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
+    let kernels = records.iter().map(|record| &*record.environment.kernel);
+    let kernels: Vec<_> = kernels.collect::<BTreeSet<_>>().into_iter().collect();
     let loads = records
         .iter()
         .filter_map(|record| record.environment.load.parse::<f64>().ok());
@@ -193,12 +210,12 @@ fn conditions(first: &Record, records: &[Record]) -> String {
         (low.min(load), high.max(load))
     });
     format!(
-        "{} with {} threads, {} of memory, Linux {}. Load average of the machine while it was \
-         measured: {low:.1} to {high:.1}. {}.\n\n",
+        "{} with {} threads, {} of memory, Linux {}. Load average of the machine at the end of each \
+         process: {low:.1} to {high:.1}. {}.\n\n",
         environment.processor,
         environment.threads,
         written(Unit::Bytes, environment.memory_bytes as f64),
-        environment.kernel,
+        kernels.join(" and "),
         versions.join(", "),
     )
 }

@@ -24,8 +24,11 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     let groups = groups(arguments)?;
     for round in 0..arguments.rounds {
         for (group, for_filters) in &groups {
-            for kind in &kinds {
-                if kind.is_filter_variant && !for_filters {
+            // Each has another before it in each round.
+            let begin = round as usize % kinds.len();
+            for kind in kinds[begin..].iter().chain(&kinds[..begin]) {
+                // Unless they were asked for.
+                if kind.is_filter_variant && !for_filters && arguments.engines.is_empty() {
                     continue;
                 }
                 let begun = Instant::now();

@@ -1,7 +1,7 @@
 //! criba as it comes, but for what is held equal: cache, memtable (of which four may be full, as
 //! everywhere here), block size, compression (LZ4). Each write is handed to the system
-//! (`Durability::Process`) or synced. The default filter is Bloomier with the slot, 16 bits for each
-//! key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits.
+//! (`Durability::Process`) or synced. The default filter is Bloomier with the slot, up to 18 bits for
+//! each key and not the 10 of the others: `criba-bloom` and `criba-10` are criba with 10 bits.
 //! `criba-mmap` reads its files through memory maps, as LMDB does, and caches no blocks. Where
 //! filters are starved, their pages share the cache with data (`FilterResidency::Shared`); the index,
 //! a short key for each block, is in memory always.

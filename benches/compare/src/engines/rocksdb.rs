@@ -174,3 +174,8 @@ impl Engine for Rocks {
         Ok(())
     }
 }
+
+/// The crate names this function, which RocksDB has had since version 8; nothing here calls it.
+#[cfg(feature = "rocksdb-7")]
+#[unsafe(no_mangle)]
+extern "C" fn rocksdb_write_buffer_manager_destroy(_: *mut libc::c_void) {}

@@ -94,6 +94,7 @@ pub fn run_queue(bench: &mut Bench) -> Result<()> {
         }
     }
     bench.set_processor("queue", Io::now()?.since(io), end);
+    bench.set_cut("queue", end, bench.job.keys + BACKLOG);
     queue_metrics(bench, &marks)
 }
 

@@ -63,9 +63,10 @@ fn lookups(bench: &mut Bench) -> Result<()> {
 
 fn scans(bench: &mut Bench) -> Result<()> {
     let (filled, reads) = (bench.filled, bench.job.reads);
+    let greatest = Key::greatest(Order::Random, filled);
     bench.reads("scan_100", 1, reads / 50, &|reader, rng| {
         let from = Key::of(Order::Random, rng.below(filled));
-        must_scan(reader, &from, SCAN).map(drop)
+        must_scan(reader, &from, SCAN, &greatest)
     })?;
     let digits = (filled / PREFIX_ENTRIES).max(1).ilog2() as usize / 4;
     let expected = entries_by_prefix(filled, digits);

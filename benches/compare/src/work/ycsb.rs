@@ -50,13 +50,15 @@ fn growing(bench: &mut Bench, loaded: u64, zipf: &Zipf) -> Result<()> {
         must_get(engine, Order::Random, number, values.len()).map(drop)
     })?;
     bench.engine()?.settle()?;
+    let mut greatest = Key::greatest(Order::Random, there);
     bench.mixed("ycsb_e", count / 10, &mut |engine, rng, values| {
         if insert_instead(engine, rng, values, &mut there)? {
+            greatest = greatest.max(Key::of(Order::Random, there - 1));
             return Ok(());
         }
         let from = Key::of(Order::Random, zipf.scattered(rng));
         let limit = 1 + rng.below(SCAN_MAX) as usize;
-        must_scan(engine, &from, limit).map(drop)
+        must_scan(engine, &from, limit, &greatest)
     })
 }
 
