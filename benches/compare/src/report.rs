@@ -118,6 +118,7 @@ pub fn write(files: &[PathBuf], page: &Path) -> Result<()> {
         text += &heading(*one, rounds(&chosen));
         text += &cuts(&results);
         text += &targets(&results);
+        text += &behind(&results);
         text += &sections(&results, (nth == 0).then_some(page))?;
     }
     replace(page, &text)
@@ -229,6 +230,52 @@ fn targets(results: &Results) -> String {
         text += &target_row(results, target).unwrap_or_default();
     }
     text + "\n"
+}
+
+/// What others do better, targets or not, so that no loss has to be looked for.
+fn behind(results: &Results) -> String {
+    let metrics = SECTIONS.iter().flat_map(|section| section.metrics);
+    let rows: String = metrics.filter_map(|one| behind_row(results, one)).collect();
+    format!(
+        "### Where another is ahead\n\n\
+         | work | criba | the best | ratio | all that are ahead |\n|---|---|---|---|---|\n{rows}\n"
+    )
+}
+
+fn behind_row(results: &Results, metric: &Metric) -> Option<String> {
+    let own = results.median("criba", metric.name)?;
+    let is_better = |value: f64| match metric.more_is_better() {
+        true => value > own,
+        false => value < own,
+    };
+    let peers = ENGINES.into_iter().filter(|name| !is_own(name));
+    let ahead = peers.filter_map(|name| {
+        let value = results.median(name, metric.name)?;
+        is_better(value).then_some((name, value))
+    });
+    let mut ahead: Vec<_> = ahead.collect();
+    ahead.sort_by(|a, b| match metric.more_is_better() {
+        true => b.1.total_cmp(&a.1),
+        false => a.1.total_cmp(&b.1),
+    });
+    let (best, value) = *ahead.first()?;
+    let names: Vec<_> = ahead.iter().map(|(name, _)| *name).collect();
+    Some(format!(
+        "| {} | {} | {best}: {} | {} | {} |\n",
+        metric.label,
+        written(metric.unit, own),
+        written(metric.unit, value),
+        if value == 0.0 {
+            String::new()
+        } else {
+            written(Unit::Factor, own / value)
+        },
+        names.join(", "),
+    ))
+}
+
+fn is_own(engine: &str) -> bool {
+    engine.starts_with("criba")
 }
 
 /// `None` where something was not measured.
