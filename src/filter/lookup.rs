@@ -18,7 +18,7 @@ pub enum Lookup {
 }
 
 /// The one contiguous range of body words that a lookup needs, and what to do with it.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// First body word.
     pub(super) first: u64,
@@ -36,11 +36,18 @@ pub struct Window {
 }
 
 /// A [`Lookup`] where its parts stay, so that they are not moved about between the steps.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     /// Without one the window counts.
     pub(crate) answered: Option<Answer>,
     pub(crate) window: Window,
+}
+
+/// Not begun: nothing is known of the key.
+impl Default for Begun {
+    fn default() -> Self {
+        Begun::of(Lookup::Answered(Answer::Maybe))
+    }
 }
 
 impl Begun {
@@ -48,7 +55,7 @@ impl Begun {
         match lookup {
             Lookup::Answered(answer) => Begun {
                 answered: Some(answer),
-                window: Window::default(),
+                window: Window::NONE,
             },
             Lookup::Window(window) => Begun {
                 answered: None,
@@ -59,6 +66,16 @@ impl Begun {
 }
 
 impl Window {
+    /// Of no words, where no window counts.
+    const NONE: Window = Window {
+        first: 0,
+        block: 0,
+        planes: 0,
+        shift: 0,
+        row: 0,
+        fingerprint: 0,
+    };
+
     /// The word indices within the body, 1 to 128 of them, but of a
     /// [`Scattered`](super::Scattered) filter all; they lie within the body whose length the filter was
     /// parsed with.

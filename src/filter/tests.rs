@@ -5,8 +5,8 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::Config;
 
 use super::{
-    Answer, BloomierBits, Build, Built, Filter, FilterKind, FilterSpec, KeyHash, Lookup, Place,
-    build, hash_key,
+    Answer, Begun, BloomierBits, Build, Built, Filter, FilterKind, FilterSpec, KeyHash, Lookup,
+    Place, Words, build, hash_key,
 };
 
 const SIZES: [u64; 14] = [
@@ -434,6 +434,17 @@ fn survive(kind: FilterKind, header: &[u8], body: &[u64]) {
             }
             assert_eq!(filter.answer(&window, &words[1..]), Answer::Maybe);
         }
+    }
+    let mut words = Words::with_capacity(body.len());
+    words.extend(body);
+    let arranged = filter.arrange(words);
+    for i in 0..100 {
+        let hash = absent(i);
+        let mut begun = Begun::default();
+        filter.begin(hash, &arranged, &mut begun);
+        let second = || filter.answer_unless(&begun.window, &arranged, |_| false);
+        let answer = begun.answered.unwrap_or_else(second);
+        assert_eq!(answer, filter.ask(hash, body));
     }
 }
 

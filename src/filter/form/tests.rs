@@ -133,61 +133,73 @@ fn four_planes_are_evaluated_as_any() {
 /// a body that was arranged for lookups, and with one that is too short.
 #[test]
 fn both_steps_at_once_answer_as_one_by_one() {
-    let hashes: Vec<KeyHash> = (0..5000u64)
-        .map(|i| hash_key(1, &i.to_le_bytes()))
-        .collect();
+    let bits = [1.0, 4.0, 5.5, 6.5, 8.0, 10.5, 11.0, 16.0, 20.3, 63.5, 64.0];
+    let bloomier = |bits| FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits));
+    for bits in bits {
+        // Of a few blocks the fingerprint tells most, of many their ordinal.
+        both_steps_agree(bloomier(bits), 48, bits >= 12.0);
+        both_steps_agree(bloomier(bits), 10, bits >= 11.0);
+        both_steps_agree(FilterSpec::Bloom { bits_per_key: bits }, 48, false);
+    }
+}
+
+/// Enough that those which the first layer bumps have a second one that bumps.
+const BOTH_STEPS_KEYS: u32 = 12_000;
+
+fn both_steps_agree(spec: FilterSpec, block_keys: u32, expect_divided: bool) {
+    let all = 0..BOTH_STEPS_KEYS;
+    let hash_of = |i: u32| hash_key(1, &u64::from(i).to_le_bytes());
     let place = |i: u32| Place {
-        block: i / 20,
-        slot: (i % 20 / 4) as u16,
+        block: i / block_keys,
+        slot: (i % block_keys / 4) as u16,
     };
-    let places: Vec<Place> = (0..5000).map(place).collect();
-    let bits = [1.0, 6.5, 8.0, 10.5, 11.0, 16.0, 20.3, 64.0];
-    let bloomier = bits.map(|bits| FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)));
-    let bloom = bits.map(|bits_per_key| FilterSpec::Bloom { bits_per_key });
-    for spec in bloomier.into_iter().chain(bloom) {
-        let built = build(&Build {
-            spec,
-            salt: 7,
-            hashes: &hashes,
-            places: &places,
-            block_count: 250,
-            max_slot: 4,
-        });
-        let body = &built.body;
-        let mut filter = Filter::parse(built.kind, &built.header, body.len() as u64).unwrap();
-        let mut arranged = Words::with_capacity(body.len());
-        arranged.extend(body);
-        let arranged = filter.arrange(arranged);
-        let is_divided = matches!(arranged, Resident::Divided(_));
-        let is_wide =
-            matches!(spec, FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)) if bits >= 8.0);
-        assert_eq!(is_divided, is_wide, "{spec:?}");
-        for i in 0..10_000u32 {
-            let hash = hash_key(1, &u64::from(i).to_le_bytes());
-            // What may be refuted of a key that is there: blocks that its own is not among.
-            let is_refuted = |blocks: Range<u32>| i < 5000 && !blocks.contains(&place(i).block);
-            filter.form = Form(Kind::Portable);
-            let (end, expected) = match filter.locate(hash) {
-                Lookup::Answered(answer) => (0, answer),
-                Lookup::Window(window) => {
-                    let range = window.words();
-                    let (start, end) = (range.start as usize, range.end as usize);
-                    (end, filter.answer(&window, &body[start..end]))
-                }
-            };
-            for form in Form::all() {
-                filter.form = form;
-                assert_eq!(filter.ask(hash, body), expected, "{form:?}, {spec:?}");
-                let mut begun = Begun::default();
-                filter.begin(hash, &arranged, &mut begun);
-                let answer = begun
-                    .answered
-                    .unwrap_or_else(|| filter.answer_unless(&begun.window, &arranged, is_refuted));
-                assert_eq!(answer, expected, "{form:?}, {spec:?}");
-                if end > 0 {
-                    assert_eq!(filter.ask(hash, &body[..end - 1]), Answer::Maybe);
-                    assert_eq!(filter.ask(hash, &[]), Answer::Maybe);
-                }
+    let hashes: Vec<KeyHash> = all.clone().map(hash_of).collect();
+    let places: Vec<Place> = all.map(place).collect();
+    let built = build(&Build {
+        spec,
+        salt: 7,
+        hashes: &hashes,
+        places: &places,
+        block_count: BOTH_STEPS_KEYS / block_keys,
+        max_slot: (block_keys.div_ceil(4) - 1) as u16,
+    });
+    let body = &built.body;
+    let mut filter = Filter::parse(built.kind, &built.header, body.len() as u64).unwrap();
+    let mut arranged = Words::with_capacity(body.len());
+    arranged.extend(body);
+    let arranged = filter.arrange(arranged);
+    let is_divided = matches!(arranged, Resident::Divided(_));
+    assert_eq!(is_divided, expect_divided, "{spec:?}, {block_keys}");
+    for i in (0..2 * BOTH_STEPS_KEYS).step_by(3) {
+        let hash = hash_of(i);
+        let is_there = i < BOTH_STEPS_KEYS;
+        // What may be refuted of a key that is there: blocks that its own is not among.
+        let is_refuted = |blocks: Range<u32>| is_there && !blocks.contains(&place(i).block);
+        filter.form = Form(Kind::Portable);
+        let (end, expected) = match filter.locate(hash) {
+            Lookup::Answered(answer) => (0, answer),
+            Lookup::Window(window) => {
+                let range = window.words();
+                let (start, end) = (range.start as usize, range.end as usize);
+                (end, filter.answer(&window, &body[start..end]))
+            }
+        };
+        for form in Form::all() {
+            filter.form = form;
+            assert_eq!(filter.ask(hash, body), expected, "{form:?}, {spec:?}");
+            let mut begun = Begun::default();
+            filter.begin(hash, &arranged, &mut begun);
+            let answer = begun
+                .answered
+                .unwrap_or_else(|| filter.answer_unless(&begun.window, &arranged, is_refuted));
+            assert_eq!(answer, expected, "{form:?}, {spec:?}");
+            if begun.answered.is_none() && !is_there {
+                let refuted = filter.answer_unless(&begun.window, &arranged, |_| true);
+                assert!(refuted == Answer::No || refuted == expected, "{spec:?}");
+            }
+            if end > 0 {
+                assert_eq!(filter.ask(hash, &body[..end - 1]), Answer::Maybe);
+                assert_eq!(filter.ask(hash, &[]), Answer::Maybe);
             }
         }
     }
