@@ -13,6 +13,10 @@
 //! be 0 up to the first of these keys, which in a segment of 512 KiB made a seventh more false
 //! positives.
 //!
+//! Where a value has fewer bits than the ordinal, it holds the ordinal's highest: what they leave are
+//! blocks one behind the other, and the fences tell of all of them at once whether the key can be there.
+//! They come in reverse, highest first, so that all values have the first of them, however wide they are.
+//!
 //! Slots are stored with all their bits or not at all: part of a slot's number would not save the
 //! search in the block, and spent on the fingerprint the same bits save reads. For the same reason a
 //! fractional bit is a block bit or a fingerprint bit, never a slot bit.
@@ -38,6 +42,9 @@ use super::{BloomierBits, Build, Built, Damaged, Filter, FilterKind, KeyHash, Pl
 const VERSION: u8 = 2;
 /// Flag: values contain the slot. Written to disk; must not be changed.
 const FLAG_SLOT: u8 = 1;
+/// Flag: values contain the highest bits of the block's ordinal, in reverse. Written to disk; must not be
+/// changed.
+const FLAG_HIGHEST: u8 = 2;
 /// Bytes of the header before the ribbon's part.
 const OWN_BYTES: usize = 24;
 /// Block and fingerprint bits together, when the caller leaves the number to us: a segment of one or
@@ -54,6 +61,8 @@ struct Layout {
     block_count: u32,
     max_slot: u16,
     has_slot: bool,
+    /// Some values have no room for all bits of the ordinal.
+    has_highest: bool,
     /// Bits that tell all blocks apart: 0 for one block, at most 32.
     block_bits: u32,
     /// Bits of the slot: 0 where it is not stored or where there is but one, at most 16.
@@ -75,11 +84,27 @@ impl Layout {
             block_count,
             max_slot,
             has_slot,
+            has_highest: false,
             block_bits,
             slot_bits,
             block_max: low_mask(block_bits),
             stored_slot_max: if has_slot { u64::from(max_slot) } else { 0 },
         }
+    }
+
+    /// The same for values of so many bits and more.
+    fn of_width(self, narrow: u32) -> Self {
+        Self {
+            has_highest: narrow < self.block_bits,
+            ..self
+        }
+    }
+
+    /// The bits of an ordinal in reverse, or back.
+    #[inline]
+    fn reversed(&self, bits: u64) -> u64 {
+        // At least one, where this is asked for.
+        bits.reverse_bits() >> (u64::BITS - self.block_bits)
     }
 
     /// The first of the four bits that reject most absent keys of those that all values have, if they are
@@ -90,7 +115,11 @@ impl Layout {
             .checked_sub(TELLING)
             .filter(|from| *from >= self.position_bits());
         let has_many = self.block_count >= TOLD_BLOCKS_MIN;
-        let of_block = || self.block_bits.checked_sub(TELLING).filter(|_| has_many);
+        let highest = match self.has_highest {
+            true => Some(0),
+            false => self.block_bits.checked_sub(TELLING),
+        };
+        let of_block = || highest.filter(|_| has_many);
         of_fingerprint.or_else(of_block).filter(is_enough)
     }
 
@@ -107,14 +136,22 @@ impl Layout {
         } else {
             0
         };
-        (u64::from(place.block) | slot << self.block_bits) ^ fingerprint(mixed)
+        let block = match self.has_highest {
+            true => self.reversed(place.block.into()),
+            false => place.block.into(),
+        };
+        (block | slot << self.block_bits) ^ fingerprint(mixed)
     }
 
     /// The place that a value tells, as far as it has bits for that.
     fn place(&self, value: u64, mixed: u64) -> Place {
         let position = value ^ fingerprint(mixed);
+        let block = position & self.block_max;
         Place {
-            block: (position & self.block_max) as u32,
+            block: match self.has_highest {
+                true => self.reversed(block) as u32,
+                false => block as u32,
+            },
             slot: (position >> self.block_bits & low_mask(self.slot_bits)) as u16,
         }
     }
@@ -125,13 +162,18 @@ impl Layout {
         // With what is above the slot: it is the fingerprint, of which only zeros pass.
         let slot = value >> self.block_bits;
         // At most 32 bits.
-        let block = (value & self.block_max) as u32;
+        let mut block = (value & self.block_max) as u32;
+        let mut unknown_bits = 0;
+        if self.has_highest {
+            block = self.reversed(block.into()) as u32;
+            unknown_bits = self.block_bits.saturating_sub(bits) as u8;
+        }
         if (slot > self.stored_slot_max) | (block >= self.block_count) {
             return Answer::No;
         }
         Answer::At(Location {
             block,
-            block_bits: self.block_bits.min(bits) as u8,
+            unknown_bits,
             // What is not above the greatest has 16 bits.
             slot: self.has_slot.then_some(slot as u16),
         })
@@ -149,7 +191,13 @@ impl Layout {
         unknown: u32,
         is_refuted: impl FnOnce(Range<u32>) -> bool,
     ) -> bool {
-        let least = bits << unknown;
+        let mut unknown = unknown;
+        let mut least = bits << unknown;
+        if self.has_highest {
+            // They are the first of more than there are in `bits`.
+            unknown = self.block_bits - TELLING;
+            least = self.reversed(bits);
+        }
         // At most 32 bits, as the number of blocks.
         let first = (least & self.block_max) as u32;
         let end = (u64::from(first) + (1 << unknown)).min(u64::from(self.block_count)) as u32;
@@ -189,10 +237,8 @@ fn plan(width: BloomierBits, block_count: u32, max_slot: u16) -> (Layout, Width)
                 narrow,
                 wide: narrow + u8::from(wide_share > 0.0),
             };
-            (
-                if has_slot { with } else { without },
-                Width { planes, wide_share },
-            )
+            let layout = if has_slot { with } else { without };
+            (layout.of_width(narrow.into()), Width { planes, wide_share })
         }
     }
 }
@@ -344,7 +390,12 @@ impl Bloomier {
         let stash = self.ribbon.stash.len() * (8 + self.ribbon.planes.value_bytes());
         let mut header = Vec::with_capacity(fixed + self.ribbon.thresholds.len() + stash);
         header.push(VERSION);
-        header.push(if self.layout.has_slot { FLAG_SLOT } else { 0 });
+        let flags = [
+            (self.layout.has_slot, FLAG_SLOT),
+            (self.layout.has_highest, FLAG_HIGHEST),
+        ];
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
+        header.push(flags.fold(0, |all, (_, flag)| all | flag));
         header.extend(self.layout.max_slot.to_le_bytes());
         header.extend(self.layout.block_count.to_le_bytes());
         header.extend(self.salt.to_le_bytes());
@@ -358,7 +409,8 @@ impl Bloomier {
         let version = fields.u8("bloomier header: version cut short")?;
         require(version == VERSION, "bloomier header: unknown version")?;
         let flags = fields.u8("bloomier header: flags cut short")?;
-        require(flags & !FLAG_SLOT == 0, "bloomier header: unknown flags")?;
+        let known = FLAG_SLOT | FLAG_HIGHEST;
+        require(flags & !known == 0, "bloomier header: unknown flags")?;
         let max_slot = fields.u16("bloomier header: greatest slot cut short")?;
         let block_count = fields.u32("bloomier header: block count cut short")?;
         let salt = fields.u64("bloomier header: salt cut short")?;
@@ -366,6 +418,13 @@ impl Bloomier {
         let layout = Layout::new(block_count, max_slot, flags & FLAG_SLOT != 0);
         let ribbon = Ribbon::parse(&mut fields, body_words)?;
         let narrow = u32::from(ribbon.planes.narrow);
+        let layout = layout.of_width(narrow);
+        // Without the flag they are the lowest, as they were before the first release.
+        let has_highest = flags & FLAG_HIGHEST != 0;
+        require(
+            has_highest == layout.has_highest,
+            "bloomier header: values without all bits of the block, and not its highest",
+        )?;
         let slot_fits = !layout.has_slot || narrow >= layout.position_bits();
         require(slot_fits, "bloomier header: values too narrow for the slot")?;
         fields.end()?;
@@ -537,7 +596,7 @@ impl Bloomier {
     }
 
     pub(super) fn block_ordinal_complete(&self) -> bool {
-        u32::from(self.ribbon.planes.narrow) >= self.layout.block_bits
+        !self.layout.has_highest
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -120,22 +120,28 @@ pub enum Answer {
 /// Where a key is, as far as the filter has stored it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Location {
-    /// The low `block_bits` bits of the data block's ordinal; the higher bits are zero. The whole
-    /// ordinal when [`Filter::block_ordinal_complete`](super::Filter::block_ordinal_complete).
+    /// The ordinal of the data block, but for bits that are not known, which are zero: so it is the first of
+    /// the blocks that the key may be in.
     pub block: u32,
-    /// Number of bits of the ordinal that are known, 0 to 32.
-    pub block_bits: u8,
+    /// Number of low bits of the ordinal that are not known, 0 to 31: 0 when
+    /// [`Filter::block_ordinal_complete`](super::Filter::block_ordinal_complete).
+    pub unknown_bits: u8,
     /// Ordinal of the restart group within the block (`u16::MAX` stands for that or any later one);
     /// `None` when slots are not stored.
     pub slot: Option<u16>,
 }
 
 impl Location {
+    /// The blocks that the key may be in, of which there may be fewer.
+    #[inline]
+    pub(crate) fn blocks(&self) -> Range<u32> {
+        let count = 1_u32.checked_shl(self.unknown_bits.into());
+        self.block..self.block.saturating_add(count.unwrap_or(u32::MAX))
+    }
+
     /// Whether the bits that are known are those of this block.
     pub(crate) fn may_be_in(&self, block: u32) -> bool {
-        let known = 1_u64
-            .checked_shl(self.block_bits.into())
-            .map_or(u64::MAX, |m| m - 1);
-        u64::from(block) & known == u64::from(self.block)
+        let known = |block: u32| u64::from(block) >> self.unknown_bits.min(32);
+        known(block) == known(self.block)
     }
 }

@@ -310,8 +310,8 @@ impl Filter {
         }
     }
 
-    /// Whether every answer has the whole ordinal of the block. If not, only the low
-    /// [`Location::block_bits`] bits are known; never true for Bloom.
+    /// Whether every answer has the whole ordinal of the block. If not, [`Location::unknown_bits`] may be
+    /// missing; never true for Bloom.
     #[must_use]
     pub fn block_ordinal_complete(&self) -> bool {
         match &self.family {

@@ -104,7 +104,7 @@ impl Probe {
             Answer::No => panic!("{hash:?} is denied"),
             Answer::Maybe => assert_eq!(self.built.kind, FilterKind::Bloom),
             Answer::At(at) => {
-                assert_eq!(u64::from(at.block), low_bits(place.block, at.block_bits));
+                assert_eq!(at.block, known_bits(place.block, at.unknown_bits));
                 assert_eq!(at.slot, slot_stored.then_some(place.slot));
                 let complete = self.filter.block_ordinal_complete();
                 assert!(!complete || at.block == place.block);
@@ -126,7 +126,7 @@ impl Probe {
             Answer::Maybe => true,
             Answer::At(at) => {
                 let block = (i % u64::from(block_count)) as u32;
-                u64::from(at.block) == low_bits(block, at.block_bits)
+                at.block == known_bits(block, at.unknown_bits)
             }
         };
         (0..count).filter(passes).count() as u64
@@ -149,8 +149,9 @@ impl Probe {
     }
 }
 
-fn low_bits(number: u32, bits: u8) -> u64 {
-    u64::from(number) & ((1 << bits) - 1)
+/// All but so many low bits, of which there may be 31.
+fn known_bits(number: u32, unknown: u8) -> u32 {
+    number >> unknown << unknown
 }
 
 fn bloom(bits_per_key: f64) -> FilterSpec {
@@ -430,7 +431,7 @@ fn survive(kind: FilterKind, header: &[u8], body: &[u64]) {
             assert!(words.start < words.end && words.end <= body.len() as u64);
             let words = &body[words.start as usize..words.end as usize];
             if let Answer::At(at) = filter.answer(&window, words) {
-                assert!(u64::from(at.block) == low_bits(at.block, at.block_bits));
+                assert_eq!(at.block, known_bits(at.block, at.unknown_bits));
             }
             assert_eq!(filter.answer(&window, &words[1..]), Answer::Maybe);
         }

@@ -35,9 +35,6 @@ const WINDOW_WORDS_FEW: usize = 128;
 pub(crate) struct SegmentFilter {
     pub(crate) filter: Filter,
     pub(crate) equal_hashes: bool,
-    /// Whether the block that an answer names is the one that the key is in, if it is anywhere: of two keys
-    /// with one hash, it is that of one.
-    pub(super) names_the_block: bool,
     source: PageSource,
     /// Offset of the first page in the file.
     start: u64,
@@ -113,7 +110,6 @@ impl SegmentFilter {
         }
         let equal_hashes = properties.equal_hashes;
         Ok(SegmentFilter {
-            names_the_block: !equal_hashes && filter.block_ordinal_complete(),
             filter,
             equal_hashes,
             source,

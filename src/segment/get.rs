@@ -156,17 +156,17 @@ impl Segment {
     ) -> Result<Option<Hit>> {
         let by_fences = || (body.fences.first_block_of(wanted.key), None);
         let mut named = None;
-        if let (FilterState::Ready(filter), Answer::At(location)) = (&body.filter, answer)
-            && filter.filter.block_ordinal_complete()
-        {
+        if let (FilterState::Ready(filter), Answer::At(location)) = (&body.filter, answer) {
             let block = location.block;
-            named = Some(block);
-            if Self::are_refuted(body, filter, block..block.saturating_add(1), wanted.key) {
+            if Self::are_refuted(body, filter, location.blocks(), wanted.key) {
                 (probe.refuted, probe.block) = (true, Some(block));
                 return Ok(None);
             }
-            // Its fences arrive while the entry is looked for, and are not looked at if it is there.
-            body.prefetch(block);
+            if location.unknown_bits == 0 {
+                named = Some(block);
+                // Its fences arrive while the entry is looked for, and are not looked at if it is there.
+                body.prefetch(block);
+            }
         }
         if let Some(kept) = self.kept_entry(wanted, caches, probe) {
             probe.block = Some(named.unwrap_or_else(|| by_fences().0));
@@ -191,10 +191,11 @@ impl Segment {
     }
 
     /// Whether these blocks, of which the filter names one, cannot hold the key, and so no other, by what is
-    /// in the processor's cache: of most absent keys.
+    /// in the processor's cache: of most absent keys. Of two keys with one hash the filter names the block of
+    /// one.
     #[inline(always)]
     fn are_refuted(body: &Body, filter: &SegmentFilter, blocks: Range<u32>, key: &[u8]) -> bool {
-        filter.names_the_block && !body.fences.may_cover(blocks, key)
+        !filter.equal_hashes && !body.fences.may_cover(blocks, key)
     }
 
     /// Asks the filter and holds its answer against the fences.
@@ -224,7 +225,7 @@ impl Segment {
             Answer::Maybe => return Next::Search,
             Answer::At(location) => location,
         };
-        let block = if filter.filter.block_ordinal_complete() {
+        let block = if location.unknown_bits == 0 {
             body.fences
                 .covers(location.block, key)
                 .then_some(location.block)

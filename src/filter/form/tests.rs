@@ -138,7 +138,7 @@ fn both_steps_at_once_answer_as_one_by_one() {
     for bits in bits {
         // Of a few blocks the fingerprint tells most, of many their ordinal.
         both_steps_agree(bloomier(bits), 48, bits >= 12.0);
-        both_steps_agree(bloomier(bits), 10, bits >= 11.0);
+        both_steps_agree(bloomier(bits), 10, bits >= 5.0);
         both_steps_agree(FilterSpec::Bloom { bits_per_key: bits }, 48, false);
     }
 }

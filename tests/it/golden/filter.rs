@@ -7,7 +7,11 @@ use super::reader::Reader;
 pub(super) enum Answer {
     No,
     Maybe,
-    At { block: u64, slot: Option<u64> },
+    /// The first and the last of the blocks that are meant.
+    At {
+        blocks: (u64, u64),
+        slot: Option<u64>,
+    },
 }
 
 #[derive(Debug)]
@@ -26,6 +30,7 @@ enum Family {
 #[derive(Debug)]
 struct Bloomier {
     has_slot: bool,
+    has_highest: bool,
     greatest_slot: u64,
     block_count: u64,
     narrow: u64,
@@ -122,7 +127,7 @@ impl Filter {
 impl Bloomier {
     fn decode(reader: &mut Reader<'_>, words: u64) -> (u64, Bloomier) {
         let flags = reader.u8("flags");
-        assert!(flags <= 1);
+        assert!(flags <= 3);
         let greatest_slot = u64::from(reader.u16("greatest slot"));
         let block_count = u64::from(reader.u32("block count"));
         let salt = u64::from_le_bytes(reader.bytes(8, "salt").try_into().unwrap());
@@ -130,6 +135,8 @@ impl Bloomier {
         let narrow = u64::from(reader.u8("narrow"));
         let wide = u64::from(reader.u8("wide"));
         assert!(wide == narrow || wide == narrow + 1);
+        let has_highest = narrow < bits_of(block_count.saturating_sub(1));
+        assert_eq!(flags & 2 != 0, has_highest);
         let bumping = usize::from(reader.u8("layers"));
         let tails = usize::from(reader.u8("tail"));
         let stash_count = reader.u32("stash entries");
@@ -159,7 +166,8 @@ impl Bloomier {
             .map(|key| (key, reader.number(value_len, "stash value")))
             .collect();
         let bloomier = Bloomier {
-            has_slot: flags == 1,
+            has_slot: flags & 1 != 0,
+            has_highest,
             greatest_slot,
             block_count,
             narrow,
@@ -237,7 +245,13 @@ impl Bloomier {
         } else {
             0
         };
-        let block = low(value, block_bits.min(bits));
+        let block = match self.has_highest {
+            // As many as there are.
+            true => (0..block_bits.min(bits)).fold(0, |block, bit| {
+                block | (value >> bit & 1) << (block_bits - 1 - bit)
+            }),
+            false => low(value, block_bits),
+        };
         let slot = low(value >> block_bits, slot_bits);
         let position_bits = block_bits + slot_bits;
         let rest = value >> position_bits;
@@ -245,7 +259,11 @@ impl Bloomier {
             return Answer::No;
         }
         let slot = self.has_slot.then_some(slot);
-        Answer::At { block, slot }
+        let last = block + (1 << block_bits.saturating_sub(bits)) - 1;
+        Answer::At {
+            blocks: (block, last),
+            slot,
+        }
     }
 }
 
