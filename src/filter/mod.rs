@@ -28,6 +28,7 @@ mod fill;
 mod form;
 mod hash;
 mod header;
+mod layout;
 mod lookup;
 mod math;
 mod memory;
