@@ -141,8 +141,8 @@ impl Layout {
         })
     }
 
-    /// Whether no value that has these bits above its lowest `unknown` ones, at most 60, and any above them,
-    /// is that of a key: as what they leave of blocks is refuted, or is none.
+    /// Whether no value that has these bits, as many as tell, above its lowest `unknown` ones, at most 60, and
+    /// any above them, is that of a key: as what they leave of blocks is refuted, or is none.
     ///
     /// An absent key's value is rejected here by chance or else refuted, nearly always: which of the two
     /// nobody can foretell, so there is one branch for both.
@@ -156,7 +156,7 @@ impl Layout {
         let mut unknown = unknown;
         let mut least = bits << unknown;
         if self.has_highest {
-            // They are the first of more than there are in `bits`.
+            // They are the lowest, and so the ordinal's highest.
             unknown = self.block_bits - TELLING;
             least = self.reversed(bits);
         }
