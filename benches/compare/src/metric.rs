@@ -1,5 +1,7 @@
 //! What is reported, in which order, in which unit, and what was aimed at.
 
+use std::cmp::Ordering;
+
 /// How a number is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -24,6 +26,14 @@ impl Metric {
     /// Rates, and the ratios that are named so; all else is better when it is less.
     pub fn more_is_better(&self) -> bool {
         self.unit == Unit::Rate || self.name.ends_with("scaling") || self.name.ends_with("to_first")
+    }
+
+    /// The better one is the greater.
+    pub fn by_merit(&self, a: f64, b: f64) -> Ordering {
+        match self.more_is_better() {
+            true => a.total_cmp(&b),
+            false => b.total_cmp(&a),
+        }
     }
 }
 

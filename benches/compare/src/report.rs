@@ -165,7 +165,6 @@ fn cuts(results: &Results) -> String {
         let work = match work {
             "load" => "the load of YCSB",
             "delete_load" => "the load of delete-heavy",
-            "warm_up" => continue,
             "cold_fill" => "the fill before cold or starved lookups",
             other => find(other).map_or(other, |metric| metric.label),
         };
@@ -244,20 +243,13 @@ fn behind(results: &Results) -> String {
 
 fn behind_row(results: &Results, metric: &Metric) -> Option<String> {
     let own = results.median("criba", metric.name)?;
-    let is_better = |value: f64| match metric.more_is_better() {
-        true => value > own,
-        false => value < own,
-    };
     let peers = ENGINES.into_iter().filter(|name| !is_own(name));
     let ahead = peers.filter_map(|name| {
         let value = results.median(name, metric.name)?;
-        is_better(value).then_some((name, value))
+        metric.by_merit(value, own).is_gt().then_some((name, value))
     });
     let mut ahead: Vec<_> = ahead.collect();
-    ahead.sort_by(|a, b| match metric.more_is_better() {
-        true => b.1.total_cmp(&a.1),
-        false => a.1.total_cmp(&b.1),
-    });
+    ahead.sort_by(|a, b| metric.by_merit(b.1, a.1));
     let (best, value) = *ahead.first()?;
     let names: Vec<_> = ahead.iter().map(|(name, _)| *name).collect();
     Some(format!(
@@ -335,11 +327,7 @@ fn best_peer(results: &Results, metric: &Metric, against: Against) -> Option<(&'
     let medians = names
         .iter()
         .filter_map(|name| Some((*name, results.median(name, metric.name)?)));
-    let better = |a: &(&str, f64), b: &(&str, f64)| match metric.more_is_better() {
-        true => a.1.total_cmp(&b.1),
-        false => b.1.total_cmp(&a.1),
-    };
-    medians.max_by(better)
+    medians.max_by(|a, b| metric.by_merit(a.1, b.1))
 }
 
 fn names(against: &Against) -> &[&'static str] {
