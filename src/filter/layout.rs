@@ -69,6 +69,15 @@ impl Layout {
         bits.reverse_bits() >> (u64::BITS - self.block_bits)
     }
 
+    /// An ordinal as a value has it, or back.
+    #[inline(always)]
+    fn as_stored(&self, block: u64) -> u64 {
+        match self.has_highest {
+            true => self.reversed(block),
+            false => block,
+        }
+    }
+
     /// The first of the four bits that reject most absent keys of those that all values have, if they are
     /// enough: of the fingerprint, or else the highest of many blocks, of which each is held against the fences.
     pub(super) fn telling(&self, narrow: u32) -> Option<u32> {
@@ -98,22 +107,15 @@ impl Layout {
         } else {
             0
         };
-        let block = match self.has_highest {
-            true => self.reversed(place.block.into()),
-            false => place.block.into(),
-        };
+        let block = self.as_stored(place.block.into());
         (block | slot << self.block_bits) ^ fingerprint(mixed)
     }
 
     /// The place that a value tells, as far as it has bits for that.
     pub(super) fn place(&self, value: u64, mixed: u64) -> Place {
         let position = value ^ fingerprint(mixed);
-        let block = position & self.block_max;
         Place {
-            block: match self.has_highest {
-                true => self.reversed(block) as u32,
-                false => block as u32,
-            },
+            block: self.as_stored(position & self.block_max) as u32,
             slot: (position >> self.block_bits & low_mask(self.slot_bits)) as u16,
         }
     }
@@ -124,18 +126,13 @@ impl Layout {
         // With what is above the slot: it is the fingerprint, of which only zeros pass.
         let slot = value >> self.block_bits;
         // At most 32 bits.
-        let mut block = (value & self.block_max) as u32;
-        let mut unknown_bits = 0;
-        if self.has_highest {
-            block = self.reversed(block.into()) as u32;
-            unknown_bits = self.block_bits.saturating_sub(bits) as u8;
-        }
+        let block = self.as_stored(value & self.block_max) as u32;
         if (slot > self.stored_slot_max) | (block >= self.block_count) {
             return Answer::No;
         }
         Answer::At(Location {
             block,
-            unknown_bits,
+            unknown_bits: self.block_bits.saturating_sub(bits) as u8,
             // What is not above the greatest has 16 bits.
             slot: self.has_slot.then_some(slot as u16),
         })
