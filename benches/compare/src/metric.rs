@@ -69,7 +69,7 @@ pub const SECTIONS: &[Section] = &[
             // Of it there is only the processor time.
             rate(
                 "fill_random_rest",
-                "the same with debt and what is done in three seconds of rest",
+                "the same with debt and what is done in the rest after it",
             ),
             rate("fill_sequential", "fill, key order, with debt"),
             rate("fill_sequential_no_debt", "fill, key order, without"),
@@ -179,8 +179,9 @@ pub const SECTIONS: &[Section] = &[
             in_unit(
                 Factor,
                 "fill_random_rest_write_amplification",
-                "the same, after three seconds of rest",
+                "the same, after the rest",
             ),
+            in_unit(Milliseconds, "fill_random_rest_ms", "busy in that rest"),
             in_unit(
                 Factor,
                 "overwrite_write_amplification",

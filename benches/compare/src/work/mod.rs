@@ -34,8 +34,13 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// Longer than any of the stores waits before it does what it has put off.
-const REST: Duration = Duration::from_secs(3);
+/// A rest lasts until the process has hardly computed for so long, which is longer than any of the stores waits
+/// before it does what it has put off. Not for ever: some have threads that are never idle.
+const REST_IDLE: Duration = Duration::from_secs(3);
+const REST_MAX: Duration = Duration::from_secs(20);
+/// How often a rest looks, and the part of a processor below which it calls a process idle.
+const REST_STEP: Duration = Duration::from_millis(100);
+const REST_IDLE_PART: u32 = 20;
 
 /// Lookups go on for so long at least, however many were asked for: what takes a tenth of a second is
 /// at the mercy of what else the machine does in it.
@@ -175,12 +180,24 @@ impl Bench {
         self.filled * (Key::MEAN_BYTES + self.values.len() as u64)
     }
 
-    /// Nothing for a while, in which a store may do what it had put off; what it writes and computes is
-    /// added up as `NAME_rest_write_amplification` and `NAME_rest_cpu_us`.
+    /// Nothing until the store is idle, in which it may do what it had put off. What it writes and computes is
+    /// added up as `NAME_rest_write_amplification` and `NAME_rest_cpu_us`; `NAME_rest_ms` is how long it was
+    /// busy, or at most [`REST_MAX`].
     fn rest(&mut self, name: &str) -> Result<()> {
         let before = Io::now()?;
-        std::thread::sleep(REST);
-        let meanwhile = Io::now()?.since(before);
+        let begun = Instant::now();
+        let mut busy = Duration::ZERO;
+        let mut last = before;
+        while begun.elapsed() < (busy + REST_IDLE).min(REST_MAX) {
+            std::thread::sleep(REST_STEP);
+            let now = Io::now()?;
+            if now.since(last).processor > REST_STEP / REST_IDLE_PART {
+                busy = begun.elapsed();
+            }
+            last = now;
+        }
+        self.set(format!("{name}_rest_ms"), busy.as_secs_f64() * 1e3);
+        let meanwhile = last.since(before);
         let written = meanwhile.device_written as f64 / self.user_bytes() as f64;
         let computed = meanwhile.processor.as_secs_f64() * 1e6 / self.filled as f64;
         for (what, more) in [("write_amplification", written), ("cpu_us", computed)] {
