@@ -148,7 +148,9 @@ impl Builder {
     ///
     /// Data blocks have all of it until it is used up; from then on entries that are looked up again
     /// and again stay without their blocks, in up to three quarters of it, and with
-    /// [`FilterResidency::Shared`] pages of filters in up to thirteen sixteenths.
+    /// [`FilterResidency::Shared`] pages of filters in up to thirteen sixteenths. Beside it, up to a quarter as
+    /// much is for where groups of blocks lie and for their checksums, so that a lookup that the filter leads to
+    /// a group reads some hundred bytes in place of a block: eight bytes for each group of blocks that lookups read.
     pub fn cache_bytes(mut self, bytes: u64) -> Builder {
         self.options.cache_bytes = bytes;
         self

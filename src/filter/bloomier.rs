@@ -266,6 +266,12 @@ impl Bloomier {
         })
     }
 
+    /// See [`super::Filter::last_slot`].
+    pub(super) fn last_slot(&self) -> Option<u16> {
+        let layout = &self.layout;
+        (layout.has_slot && layout.max_slot < u16::MAX).then_some(layout.max_slot)
+    }
+
     /// Planes of narrow and wide values.
     #[cfg(target_arch = "x86_64")]
     #[inline]

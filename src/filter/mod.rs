@@ -181,6 +181,14 @@ impl Filter {
         }
     }
 
+    /// The greatest slot that it tells; `None` where it tells none, or one that stands for any behind it.
+    pub(crate) fn last_slot(&self) -> Option<u16> {
+        match &self.family {
+            Family::Bloomier(bloomier) => bloomier.last_slot(),
+            _ => None,
+        }
+    }
+
     /// Arranges a body that is in memory as a whole, so that lookups touch less of it.
     pub(crate) fn arrange(&self, body: Words) -> Resident {
         match &self.family {

@@ -266,7 +266,11 @@ impl Shape {
     }
 
     /// Where the entries of a group lie. Past the last group the range is empty.
-    fn group_range(&self, payload: &[u8], group: u32) -> Result<(usize, usize), Malformed> {
+    pub(crate) fn group_range(
+        &self,
+        payload: &[u8],
+        group: u32,
+    ) -> Result<(usize, usize), Malformed> {
         let start = self.group_offset(payload, group)?;
         let end = self.group_offset(payload, group.saturating_add(1))?;
         if start > end || start < HEADER_BYTES {
@@ -396,37 +400,9 @@ impl Shape {
         };
         let mut equal = false;
         while group < self.groups {
-            let (mut at, end) = self.group_range(payload, group)?;
-            let mut matched = 0;
-            while at < end {
-                let entry = self.entry_at(payload, at, end)?;
-                at = entry.value.1;
-                match entry.shared.cmp(&matched) {
-                    // It shares less with the key than the entry before, which is smaller.
-                    Ordering::Less => return Ok(Found::Absent),
-                    Ordering::Greater => continue,
-                    Ordering::Equal => {}
-                }
-                let suffix = part(payload, entry.suffix);
-                let rest = key.get(matched..).unwrap_or_default();
-                match suffix.cmp(rest) {
-                    Ordering::Greater => return Ok(Found::Absent),
-                    Ordering::Less => {
-                        equal = false;
-                        matched = matched.saturating_add(common_prefix(suffix, rest));
-                    }
-                    Ordering::Equal if entry.sequence <= sequence => {
-                        return Ok(Found::Entry {
-                            kind: entry.kind,
-                            sequence: entry.sequence,
-                            value: entry.value,
-                        });
-                    }
-                    Ordering::Equal => {
-                        equal = true;
-                        matched = key.len();
-                    }
-                }
+            let range = self.group_range(payload, group)?;
+            if let Some(found) = self.search_group(payload, range, (key, sequence), &mut equal)? {
+                return Ok(found);
             }
             if entered_by_slot && !equal {
                 return Ok(Found::Absent);
@@ -434,6 +410,50 @@ impl Shape {
             group = group.saturating_add(1);
         }
         Ok(if equal { Found::Beyond } else { Found::Absent })
+    }
+
+    /// [`Shape::search`] in the entries of one group; `None` at its end. `equal` says whether the last entry
+    /// was one of the key, and too new.
+    #[inline(always)]
+    fn search_group(
+        &self,
+        payload: &[u8],
+        (mut at, end): (usize, usize),
+        (key, sequence): (&[u8], Sequence),
+        equal: &mut bool,
+    ) -> Result<Option<Found>, Malformed> {
+        let mut matched = 0;
+        while at < end {
+            let entry = self.entry_at(payload, at, end)?;
+            at = entry.value.1;
+            match entry.shared.cmp(&matched) {
+                // It shares less with the key than the entry before, which is smaller.
+                Ordering::Less => return Ok(Some(Found::Absent)),
+                Ordering::Greater => continue,
+                Ordering::Equal => {}
+            }
+            let suffix = part(payload, entry.suffix);
+            let rest = key.get(matched..).unwrap_or_default();
+            match suffix.cmp(rest) {
+                Ordering::Greater => return Ok(Some(Found::Absent)),
+                Ordering::Less => {
+                    *equal = false;
+                    matched = matched.saturating_add(common_prefix(suffix, rest));
+                }
+                Ordering::Equal if entry.sequence <= sequence => {
+                    return Ok(Some(Found::Entry {
+                        kind: entry.kind,
+                        sequence: entry.sequence,
+                        value: entry.value,
+                    }));
+                }
+                Ordering::Equal => {
+                    *equal = true;
+                    matched = key.len();
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Decodes the entries of one group, which take the place of those that are there. Of a
@@ -477,6 +497,21 @@ impl Shape {
     ) -> Result<u32, Malformed> {
         self.group_of(payload, key, sequence)
     }
+}
+
+/// [`Shape::search`] in a group by itself, of a block whose entries are all visible: the newest entry of the key.
+/// Its sequence is not known.
+pub(crate) fn search_alone(group: &[u8], key: &[u8]) -> Result<Found, Malformed> {
+    let shape = Shape {
+        base: Sequence(0),
+        entries: 1,
+        groups: 1,
+        entries_end: group.len(),
+        wide: false,
+    };
+    let wanted = (key, Sequence(u64::MAX));
+    let found = shape.search_group(group, (0, group.len()), wanted, &mut false)?;
+    Ok(found.unwrap_or(Found::Absent))
 }
 
 fn part(payload: &[u8], range: (usize, usize)) -> &[u8] {

@@ -23,6 +23,7 @@ use super::division::{BLOCKS, Division, ENTRIES, KINDS, PAGES, PARTS, PARTS_MAX,
 use super::entries::EntryCache;
 use super::filter::FilterPage;
 use super::get::Hit;
+use super::groups::Room;
 use super::{Block, CacheKey};
 
 /// Blocks longer than this are kept whole at once: to read one again costs more than its room.
@@ -48,6 +49,8 @@ pub(crate) struct Caches {
     pub(crate) blocks: Cache<Block>,
     pub(crate) entries: EntryCache,
     pub(crate) pages: Cache<FilterPage>,
+    /// Beside the budget.
+    pub(super) group_room: Room,
     /// Pages are within the budget of the others.
     shares_with_pages: bool,
     budget_bytes: u64,
@@ -76,6 +79,7 @@ impl Caches {
             blocks: Cache::new(budget_bytes),
             entries: EntryCache::new(budget_bytes / PARTS * PARTS_MAX[ENTRIES]),
             pages: Cache::new(page_bytes),
+            group_room: Room::of_budget(budget_bytes),
             shares_with_pages: residency == FilterResidency::Shared,
             budget_bytes,
             filled_bytes: AtomicU64::new(0),

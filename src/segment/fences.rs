@@ -165,6 +165,14 @@ impl Fences {
         }
     }
 
+    /// Length of the blocks where all have the same, as without compression; else 0.
+    pub(crate) fn uniform_len(&self) -> u64 {
+        match self.offsets {
+            Offsets::Uniform { len, .. } => len,
+            Offsets::Ends(_) => 0,
+        }
+    }
+
     fn fence(&self, block: usize) -> &[u8] {
         &self.bytes[self.starts[block] as usize..self.starts[block + 1] as usize]
     }

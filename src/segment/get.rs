@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::filter::{Answer, Begun, KeyHash};
-use crate::format::block::Found;
+use crate::format::block::{Found, search_alone};
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
 
@@ -166,6 +166,7 @@ impl Segment {
                 named = Some(block);
                 // Its fences arrive while the entry is looked for, and are not looked at if it is there.
                 body.prefetch(block);
+                self.prefetch_read(body, (block, location.slot), wanted.hash, caches);
             }
         }
         if let Some(kept) = self.kept_entry(wanted, caches, probe) {
@@ -262,8 +263,16 @@ impl Segment {
         let (key, sequence) = (wanted.key, wanted.sequence);
         probe.block.get_or_insert(block);
         while block < body.fences.block_count() {
-            let (content, is_enough) =
-                self.block_for_entry(body, (block, wanted.hash), caches, probe)?;
+            let (content, is_enough) = match self.block_in_memory(body, block, caches, probe) {
+                Some(content) => {
+                    let is_enough = content.payload.is_mapped() || !caches.wants_entry_of_kept();
+                    (content, is_enough)
+                }
+                None => match self.read_for(body, (block, group), wanted, (caches, probe))? {
+                    Read::Block(content, is_kept) => (content, is_kept),
+                    Read::Alone(found) => return Ok(found),
+                },
+            };
             let found = content.shape.search(&content.payload, key, sequence, group);
             match found.map_err(|malformed| self.malformed_block(body, block, &malformed))? {
                 Found::Absent => return Ok(None),
@@ -274,9 +283,8 @@ impl Segment {
                 } => {
                     let value = content.payload.into_part_alone(start..end);
                     let hit = Hit { kind, value };
-                    if !is_enough && self.is_all_visible(sequence) {
-                        let key = (wanted.hash, key);
-                        caches.entries.offer(self.meta.id, key, &hit);
+                    if !is_enough {
+                        self.offer(wanted, &hit, caches);
                     }
                     return Ok(Some(hit));
                 }
@@ -289,21 +297,90 @@ impl Segment {
         Ok(None)
     }
 
-    /// A data block of which one entry is wanted, and whether it is enough that the block itself stays in
-    /// memory.
-    fn block_for_entry(
+    /// Offers an entry that was found to those that are kept by themselves.
+    fn offer(&self, wanted: &Wanted<'_>, hit: &Hit, caches: &Caches) {
+        if self.is_all_visible(wanted.sequence) {
+            let key = (wanted.hash, wanted.key);
+            caches.entries.offer(self.meta.id, key, hit);
+        }
+    }
+
+    /// Begins to fetch what will be looked at when the block is read for an entry of this group. There need be
+    /// no such block.
+    fn prefetch_read(
         &self,
         body: &Body,
-        (ordinal, hash): (u32, KeyHash),
+        (block, group): (u32, Option<u16>),
+        hash: KeyHash,
         caches: &Caches,
-        probe: &mut Probe,
-    ) -> Result<(Block, bool)> {
-        if let Some(block) = self.block_in_memory(body, ordinal, caches, probe) {
-            let is_enough = block.payload.is_mapped() || !caches.wants_entry_of_kept();
-            return Ok((block, is_enough));
+    ) {
+        if block < body.fences.block_count() && !body.is_in_memory(block) {
+            caches.prefetch_wants((self.meta.id, body.fences.extent(block).0), hash);
+            if let Some(group) = group {
+                body.groups.prefetch(block, group.into());
+            }
         }
-        caches.prefetch_wants((self.meta.id, body.fences.extent(ordinal).0), hash);
-        let wants = |place, len| caches.wants(place, len);
-        self.block_from_file(body, ordinal, (caches, probe), wants)
     }
+
+    /// Reads a block for one entry, or only the group that a filter named.
+    fn read_for(
+        &self,
+        body: &Body,
+        (ordinal, group): (u32, Option<u32>),
+        wanted: &Wanted<'_>,
+        (caches, probe): (&Caches, &mut Probe),
+    ) -> Result<Read> {
+        let (offset, len) = body.fences.extent(ordinal);
+        let mark = group
+            .filter(|_| self.is_all_visible(wanted.sequence))
+            .and_then(|group| body.groups.get(ordinal, group));
+        let mut is_wanted = None;
+        if let Some(mark) = mark {
+            let is_wanted = *is_wanted.insert(caches.wants((self.meta.id, offset), len));
+            if !is_wanted && let Some(group) = self.group_from_file(body, (ordinal, mark), probe)? {
+                let found = self.search_alone(body, (ordinal, group), wanted, caches)?;
+                return Ok(Read::Alone(found));
+            }
+        }
+        let wants = |place, len| is_wanted.unwrap_or_else(|| caches.wants(place, len));
+        let (block, is_kept) = self.block_from_file(body, ordinal, (caches, probe), wants)?;
+        if !is_kept {
+            let place = (body.identity, offset);
+            body.groups.note(ordinal, &block, place, &caches.group_room);
+        }
+        Ok(Read::Block(block, is_kept))
+    }
+
+    /// Searches a group by itself, of a segment whose entries are all visible.
+    fn search_alone(
+        &self,
+        body: &Body,
+        (ordinal, group): (u32, Slice),
+        wanted: &Wanted<'_>,
+        caches: &Caches,
+    ) -> Result<Option<Hit>> {
+        match search_alone(&group, wanted.key)
+            .map_err(|malformed| self.malformed_block(body, ordinal, &malformed))?
+        {
+            Found::Entry {
+                kind,
+                value: (start, end),
+                ..
+            } => {
+                let value = group.into_part_alone(start..end);
+                let hit = Hit { kind, value };
+                self.offer(wanted, &hit, caches);
+                Ok(Some(hit))
+            }
+            Found::Absent | Found::Beyond => Ok(None),
+        }
+    }
+}
+
+/// What was read for one entry.
+enum Read {
+    /// The block, and whether it is enough that it stays in memory itself.
+    Block(Block, bool),
+    /// What the group says.
+    Alone(Option<Hit>),
 }

@@ -15,6 +15,7 @@ mod fences;
 mod files;
 mod filter;
 mod get;
+mod groups;
 mod inspect;
 mod keys;
 mod map;

@@ -23,6 +23,7 @@ use super::fences::Fences;
 use super::files::Files;
 use super::filter::{FilterState, PageSource, SegmentFilter};
 use super::get::Probe;
+use super::groups::{Groups, Mark};
 use super::map::Mapped;
 use super::traffic::Counters;
 use super::{Block, Caches, file_name, sidecar};
@@ -57,6 +58,7 @@ pub(super) struct Body {
     /// Blocks that were put into the cache, and may be there still: those that are not need not be looked
     /// for.
     cached: BlockBits,
+    pub(super) groups: Box<Groups>,
 }
 
 impl Body {
@@ -70,6 +72,11 @@ impl Body {
         {
             mapped.prefetch(self.fences.extent(ordinal));
         }
+    }
+
+    /// Whether the block need not be read, or but for what the cache has given up meanwhile.
+    pub(super) fn is_in_memory(&self, ordinal: u32) -> bool {
+        self.cached.get(ordinal) || self.was_verified(ordinal)
     }
 
     /// Whether the block was verified where it lies, in the map of the file.
@@ -378,6 +385,22 @@ impl Segment {
         Ok((block, is_kept))
     }
 
+    /// A group of a data block by one read, if where it lies is known and it is what it was.
+    pub(super) fn group_from_file(
+        &self,
+        body: &Body,
+        (ordinal, mark): (u32, Mark),
+        probe: &mut Probe,
+    ) -> Result<Option<Slice>> {
+        let (offset, len) = mark.extent(body.fences.extent(ordinal));
+        let read = self.read_data(body, offset, len)?;
+        probe.read_bytes += len;
+        probe.block_reads += 1;
+        probe.block_bytes += len;
+        let group = mark.verify(body.identity, offset, &read).map(<[u8]>::len);
+        Ok(group.map(|len| read.into_part(0..len)))
+    }
+
     /// Bytes of data blocks, by one read.
     pub(super) fn read_data(&self, body: &Body, offset: u64, len: u64) -> Result<Slice> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
@@ -445,8 +468,17 @@ impl Opener<'_> {
         let identity = self.identity();
         let mapped = self.file.mapped();
         let mapped = mapped.map(|bytes| Mapped::new(&bytes, fences.block_count()));
+        let last_group = match &filter {
+            FilterState::Ready(filter) if mapped.is_none() => filter.filter.last_slot(),
+            _ => None,
+        };
         Ok(Body {
             cached: BlockBits::new(fences.block_count()),
+            groups: Box::new(Groups::new(
+                fences.block_count(),
+                fences.uniform_len(),
+                last_group,
+            )),
             mapped,
             file: self.file,
             identity,

@@ -35,7 +35,7 @@ pub struct SegmentStats {
     pub blocks: u64,
     /// Bytes of the data blocks on disk.
     pub data_bytes: u64,
-    /// Bytes of the index in memory.
+    /// Bytes of the index in memory, with what is known of groups that can be read by themselves.
     pub index_bytes: u64,
     /// The filter; `None` where the segment has none.
     pub filter: Option<FilterStats>,
@@ -47,7 +47,7 @@ pub struct SegmentStats {
     /// Data blocks that point lookups read here in all sessions because they were not in the
     /// cache; counted as those of [`FilterStats`] are.
     pub block_reads: u64,
-    /// Bytes of these blocks on disk.
+    /// Bytes of these blocks on disk, or of the groups that were read in place of them.
     pub block_bytes: u64,
     /// Reads of this file since `open`, by cause.
     pub reads: ReadCounts,
@@ -121,7 +121,7 @@ impl Segment {
                 stats.tombstones = body.properties.tombstones;
                 stats.blocks = u64::from(body.fences.block_count());
                 stats.data_bytes = body.footer.data_end;
-                stats.index_bytes = body.fences.memory_bytes();
+                stats.index_bytes = body.fences.memory_bytes() + body.groups.memory_bytes();
                 stats.raw_bytes = body.properties.raw_bytes;
                 let traffic = body.counters.load(lookups);
                 stats.lookups = traffic.lookups;

@@ -19,6 +19,7 @@ mod estimate;
 mod faults;
 mod filters;
 mod golden;
+mod groups;
 mod hostile;
 mod interleavings;
 mod kept;
