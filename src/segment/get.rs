@@ -334,14 +334,17 @@ impl Segment {
         let mark = group
             .filter(|_| self.is_all_visible(wanted.sequence))
             .and_then(|group| body.groups.get(ordinal, group));
+        let place = (self.meta.id, offset);
         let mut is_wanted = None;
         if let Some(mark) = mark {
-            let is_wanted = *is_wanted.insert(caches.wants((self.meta.id, offset), len));
+            let is_wanted = *is_wanted.insert(caches.wants(place, len));
             if !is_wanted && let Some(group) = self.group_from_file(body, (ordinal, mark), probe)? {
                 let found = self.search_alone(body, (ordinal, group), wanted, caches)?;
                 return Ok(Read::Alone(found));
             }
         }
+        // Arrives while the block is read, if it was not fetched before.
+        caches.prefetch_wants(place, wanted.hash);
         let wants = |place, len| is_wanted.unwrap_or_else(|| caches.wants(place, len));
         let (block, is_kept) = self.block_from_file(body, ordinal, (caches, probe), wants)?;
         if !is_kept {
