@@ -348,8 +348,8 @@ impl Segment {
         let wants = |place, len| is_wanted.unwrap_or_else(|| caches.wants(place, len));
         let (block, is_kept) = self.block_from_file(body, ordinal, (caches, probe), wants)?;
         if !is_kept {
-            let place = (body.identity, offset);
-            body.groups.note(ordinal, &block, place, &caches.group_room);
+            let at = (body.identity, offset);
+            body.groups.note(ordinal, &block, at, &caches.group_room);
         }
         Ok(Read::Block(block, is_kept))
     }

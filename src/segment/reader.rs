@@ -362,10 +362,7 @@ impl Segment {
         wants: impl FnOnce((u64, u64), u64) -> bool,
     ) -> Result<(Block, bool)> {
         let (offset, len) = body.fences.extent(ordinal);
-        let stored = self.read_data(body, offset, len)?;
-        probe.read_bytes += len;
-        probe.block_reads += 1;
-        probe.block_bytes += len;
+        let stored = self.read_counted(body, (offset, len), probe)?;
         let block = self.open_block(body, offset, &stored)?;
         let place = (self.meta.id, offset);
         let is_kept = match &body.mapped {
@@ -393,12 +390,23 @@ impl Segment {
         probe: &mut Probe,
     ) -> Result<Option<Slice>> {
         let (offset, len) = mark.extent(body.fences.extent(ordinal));
+        let read = self.read_counted(body, (offset, len), probe)?;
+        let group = mark.verify(body.identity, offset, &read).map(<[u8]>::len);
+        Ok(group.map(|len| read.into_part(0..len)))
+    }
+
+    /// A data block or a part of one, by one read that counts.
+    fn read_counted(
+        &self,
+        body: &Body,
+        (offset, len): (u64, u64),
+        probe: &mut Probe,
+    ) -> Result<Slice> {
         let read = self.read_data(body, offset, len)?;
         probe.read_bytes += len;
         probe.block_reads += 1;
         probe.block_bytes += len;
-        let group = mark.verify(body.identity, offset, &read).map(<[u8]>::len);
-        Ok(group.map(|len| read.into_part(0..len)))
+        Ok(read)
     }
 
     /// Bytes of data blocks, by one read.
