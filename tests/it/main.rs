@@ -27,6 +27,7 @@ mod kill;
 mod linear;
 mod many;
 mod model;
+mod mounts;
 mod reads;
 mod rebuild;
 mod recovery;
