@@ -94,13 +94,16 @@ impl Error {
         })
     }
 
-    /// Whether the operating system reported that no space is left.
+    /// Whether the operating system reported that no space is left, or that a quota or the limit on
+    /// the size of files (`ulimit -f`) is used up.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Error::Io { source, .. } => {
                 matches!(
                     source.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                    io::ErrorKind::StorageFull
+                        | io::ErrorKind::QuotaExceeded
+                        | io::ErrorKind::FileTooLarge
                 )
             }
             Error::Poisoned { cause } | Error::Stalled { cause } => cause.is_disk_full(),

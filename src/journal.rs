@@ -117,7 +117,7 @@ impl Ready {
         };
         let failed = |error| Error::io(&path, error);
         let mut file = storage.create(&name).map_err(failed)?;
-        file.append(&header.encode()).map_err(failed)?;
+        file.append(&[&header.encode()]).map_err(failed)?;
         file.sync().map_err(failed)?;
         storage.sync_dir().map_err(failed)?;
         if new.reserve {
@@ -227,16 +227,31 @@ impl Writer {
             first,
             watermark,
             chain: self.point.chain,
+            begins_append: self.buffer.is_empty(),
         })
     }
 
     /// Gives the buffer to the system: everything appended so far survives a kill of the process.
     pub(crate) fn write_out(&mut self) -> Result<()> {
         self.check_usable()?;
-        let written = self.file.append(&self.buffer);
-        self.note(written, self.buffer.len())?;
-        self.buffer.clear();
-        Ok(())
+        self.write_out_with(&[])
+    }
+
+    /// The same, and the rest of the last record behind it. It is one append, as what a kill
+    /// leaves of an append begins with a record.
+    fn write_out_with(&mut self, payload: &[u8]) -> Result<()> {
+        match self.file.append(&[&self.buffer, payload]) {
+            Ok(()) => {
+                self.written_bytes += (self.buffer.len() + payload.len()) as u64;
+                self.buffer.clear();
+                Ok(())
+            }
+            Err(error) => {
+                let error = Error::io(&self.path, error);
+                self.failed = Some(error.clone());
+                Err(error)
+            }
+        }
     }
 
     /// Ends this journal with the statement that journal `next_id` follows, and writes it out.
@@ -245,7 +260,7 @@ impl Writer {
     /// Nothing can be appended after. The file is cut to its length when the writer is dropped.
     pub(crate) fn seal(&mut self, next_id: u64) -> Result<()> {
         assert!(next_id > self.id, "a journal is followed by a later one");
-        let record = Record::seal(self.point, self.watermark);
+        let record = Record::seal(self.point, self.watermark, self.buffer.is_empty());
         self.push(record, &seal_payload(next_id))?;
         self.sealed = true;
         self.write_out()
@@ -284,9 +299,7 @@ impl Writer {
         let (header, point) = encoded.ok_or_else(too_long)?;
         self.buffer.extend_from_slice(&header);
         self.move_to(point, record);
-        self.write_out()?;
-        let written = self.file.append(payload);
-        self.note(written, payload.len())
+        self.write_out_with(payload)
     }
 
     #[inline]
@@ -321,20 +334,6 @@ impl Writer {
     fn move_to(&mut self, point: Point, record: Record) {
         self.point = point;
         self.watermark = self.watermark.max(record.watermark);
-    }
-
-    fn note(&mut self, written: std::io::Result<()>, len: usize) -> Result<()> {
-        match written {
-            Ok(()) => {
-                self.written_bytes += len as u64;
-                Ok(())
-            }
-            Err(error) => {
-                let error = Error::io(&self.path, error);
-                self.failed = Some(error.clone());
-                Err(error)
-            }
-        }
     }
 
     fn check_usable(&self) -> Result<()> {

@@ -487,7 +487,7 @@ impl Manifest {
             _ => {}
         }
         let mut file = self.storage.create(CURRENT_NEXT).map_err(at)?;
-        file.append(&current.encode()).map_err(at)?;
+        file.append(&[&current.encode()]).map_err(at)?;
         file.sync().map_err(at)?;
         self.storage.rename(CURRENT_NEXT, CURRENT).map_err(at)?;
         self.storage.sync_dir().map_err(at)?;
@@ -506,7 +506,7 @@ impl Log {
             .as_edit()
             .encode(header.manifest_id, 0, HEADER_BYTES as u64);
         let mut file = storage.create(&name).map_err(at)?;
-        file.append(&[header.encode(), edit].concat()).map_err(at)?;
+        file.append(&[&header.encode(), &edit]).map_err(at)?;
         file.sync().map_err(at)?;
         storage.sync_dir().map_err(at)?;
         let offset = (HEADER_BYTES + state.as_edit().encode(0, 0, 0).len()) as u64;
@@ -522,7 +522,7 @@ impl Log {
     fn append(&mut self, edit: &Edit, manifest_id: u64) -> Result<()> {
         let bytes = edit.encode(manifest_id, self.edits, self.offset);
         self.file
-            .append(&bytes)
+            .append(&[&bytes])
             .map_err(|error| Error::io(&self.path, error))?;
         self.file
             .sync()

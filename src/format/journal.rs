@@ -70,6 +70,8 @@ pub(crate) struct Strays {
     pub(crate) watermark: Sequence,
     /// Offset of the first one with that watermark.
     pub(crate) watermark_at: usize,
+    /// Whether one of them begins an append.
+    pub(crate) begins_append: bool,
 }
 
 /// The bytes of a whole journal whose header is intact.
@@ -203,7 +205,9 @@ impl<'a> Journal<'a> {
                 at,
                 watermark,
                 watermark_at: at,
+                begins_append: false,
             });
+            strays.begins_append |= intact.record.begins_append;
             if watermark > strays.watermark {
                 strays.watermark = watermark;
                 strays.watermark_at = at;
@@ -212,23 +216,33 @@ impl<'a> Journal<'a> {
         found
     }
 
-    /// Whether a whole sector of the file between two offsets is zero, as when the system failed
-    /// to write it back. The last one may be cut by the end of the file if a page begins with it.
+    /// Whether a whole sector is zero that begins between two offsets, as when the system failed
+    /// to write it back. The end of the file may cut it if a page begins with it.
     pub(crate) fn has_zero_sector(&self, from: usize, to: usize) -> bool {
         let start = from
             .checked_next_multiple_of(SECTOR_BYTES)
             .unwrap_or(usize::MAX);
-        let sectors = self
+        (start..to.min(self.len())).step_by(SECTOR_BYTES).any(|at| {
+            let sector = self.rest(at);
+            let is_whole = sector.len() >= SECTOR_BYTES || at.is_multiple_of(PAGE_BYTES);
+            is_whole && is_zero(sector.get(..SECTOR_BYTES).unwrap_or(sector))
+        })
+    }
+
+    /// Where the damaged record at an offset ends, as far as that is known.
+    pub(crate) fn end_of_damaged(&self, offset: usize) -> usize {
+        let header = offset.saturating_add(RECORD_BYTES);
+        let intact = self
             .bytes
-            .get(start..to)
-            .unwrap_or_default()
-            .chunks(SECTOR_BYTES);
-        let last_page = to.saturating_sub(to % PAGE_BYTES);
-        let is_cut_page = to == self.bytes.len() && last_page >= start && last_page < to;
-        sectors
-            .filter(|sector| sector.len() == SECTOR_BYTES)
-            .any(is_zero)
-            || (is_cut_page && self.is_zero_from(last_page))
+            .get(offset..header)
+            .and_then(|bytes| record::decode(bytes, self.identity, offset));
+        let payload_len = intact.map_or(0, |intact| intact.payload_len);
+        header.saturating_add(usize::try_from(payload_len).unwrap_or(usize::MAX))
+    }
+
+    /// Whether an append began here that did not finish: its first byte is stored last.
+    pub(crate) fn is_unfinished_append(&self, offset: usize) -> bool {
+        self.bytes.get(offset) == Some(&0)
     }
 
     /// What stands behind a seal, where nothing should.

@@ -96,7 +96,7 @@ impl Segment {
         let path = storage.path_of(&name);
         let at = |error| Error::io(&path, error);
         let mut file = storage.create(&name).map_err(at)?;
-        file.append(&out).map_err(at)?;
+        file.append(&[&out]).map_err(at)?;
         file.sync().map_err(at)?;
         Ok(out.len() as u64)
     }

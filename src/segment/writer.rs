@@ -261,7 +261,7 @@ impl Writer {
 
     fn write_out(&mut self) -> Result<()> {
         self.file
-            .append(&self.out)
+            .append(&[&self.out])
             .map_err(|error| Error::io(&self.path, error))?;
         self.written += self.out.len() as u64;
         self.out.clear();

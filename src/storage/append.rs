@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::window::Windows;
-use super::{AppendFile, SyncFile};
+use super::{AppendFile, SyncFile, limit, mappable};
 
 #[derive(Debug)]
 pub(super) struct Appended {
@@ -63,21 +63,56 @@ impl Appended {
     }
 }
 
-impl AppendFile for Appended {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let room = self
-            .windows
-            .as_mut()
-            .map(|windows| windows.room(self.len, bytes.len()));
-        match room {
-            Some(Ok(room)) => room.copy_from_slice(bytes),
-            // Where the system cannot do it, or the disk is nearly full, appends are written.
-            Some(Err(_)) | None => {
-                self.windows = None;
-                self.file.write_all_at(bytes, self.len)?;
+impl Appended {
+    /// Copies the parts to the map; `false` where the system cannot map more of the file.
+    fn copy(&mut self, parts: &[&[u8]], bytes: usize) -> bool {
+        let Some(windows) = &mut self.windows else {
+            return false;
+        };
+        match windows.room(self.len, bytes) {
+            Ok(room) => {
+                copy_first_byte_last(room, parts);
+                true
             }
+            Err(_) => false,
         }
-        self.len += bytes.len() as u64;
+    }
+
+    /// Gives the reserve up: the file ends with its last append, as readers of one expect that is
+    /// appended to by calls.
+    fn end_reserve(&mut self) -> io::Result<()> {
+        // Ends the thread that makes the file longer.
+        self.windows = None;
+        if std::mem::take(&mut self.was_reserved) {
+            self.file.set_len(self.len)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        limit::check(self.len + bytes as u64)?;
+        let mut offset = self.len;
+        for part in parts {
+            self.file.write_all_at(part, offset)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl AppendFile for Appended {
+    fn append(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if bytes == 0 {
+            return Ok(());
+        }
+        if !self.copy(parts, bytes) {
+            // The disk may be nearly full: an append by calls then says so, where a map could not.
+            self.end_reserve()?;
+            self.write(parts)?;
+        }
+        self.len += bytes as u64;
         self.give_to_device();
         Ok(())
     }
@@ -85,8 +120,12 @@ impl AppendFile for Appended {
     fn reserve(&mut self) {
         // What was synced before is no sign of what is to come.
         self.is_synced.store(false, Ordering::Relaxed);
+        if !mappable::is_mappable(&self.file) {
+            return;
+        }
         self.windows = Windows::open(&self.file, &self.is_synced, self.len).ok();
-        self.was_reserved = self.windows.is_some();
+        // An attempt that failed may have made the file longer all the same.
+        self.was_reserved = true;
     }
 
     fn write_behind(&mut self) {
@@ -108,11 +147,34 @@ impl AppendFile for Appended {
 /// The file is as long as what was appended.
 impl Drop for Appended {
     fn drop(&mut self) {
-        self.windows = None;
-        if self.was_reserved {
-            // Zeros at its end do the file no harm: they are not worth an error.
-            self.file.set_len(self.len).ok();
+        // Zeros at its end do the file no harm: they are not worth an error.
+        self.end_reserve().ok();
+    }
+}
+
+/// Copies the parts one after the other, and the first byte of all when all others are there. A
+/// kill cuts a copy off after any part of it, in any order: if the first byte is not zero, the copy
+/// is whole.
+#[expect(unsafe_code, reason = "one byte of a map is stored behind all others")]
+fn copy_first_byte_last(room: &mut [u8], parts: &[&[u8]]) {
+    let mut first = None;
+    let mut at = 0;
+    for part in parts {
+        let Some((byte, rest)) = part.split_first() else {
+            continue;
+        };
+        match first {
+            None => first = Some(*byte),
+            Some(_) => room[at] = *byte,
         }
+        room[at + 1..at + part.len()].copy_from_slice(rest);
+        at += part.len();
+    }
+    if let (Some(byte), Some(place)) = (first, room.first_mut()) {
+        // SAFETY: the pointer is that of a byte that is borrowed for writing alone.
+        let place = unsafe { AtomicU8::from_ptr(place) };
+        // A release: the compiler moves none of the stores above behind it.
+        place.store(byte, Ordering::Release);
     }
 }
 
@@ -164,15 +226,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut reserved = Appended::new(file(&directory, "reserved"));
         let mut written = Appended::new(file(&directory, "written"));
-        reserved.append(b"header").unwrap();
-        written.append(b"header").unwrap();
+        reserved.append(&[b"header"]).unwrap();
+        written.append(&[b"header"]).unwrap();
         reserved.reserve();
         for n in 0..3000_usize {
             // Now and then more than any piece that is made ahead has room for.
             let long = usize::from(n == 700) * 3_000_000 + usize::from(n % 97 == 5) * 400_000;
             let bytes = vec![n as u8 | 1; n * n * 31 % 3000 + long];
-            reserved.append(&bytes).unwrap();
-            written.append(&bytes).unwrap();
+            reserved.append(&[&bytes]).unwrap();
+            written.append(&[&bytes]).unwrap();
             if n % 500 == 0 {
                 reserved.sync().unwrap();
                 let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
@@ -192,13 +254,13 @@ mod tests {
     fn what_is_written_behind_is_given_to_the_device_once_and_in_whole_pages() {
         let directory = tempfile::tempdir().unwrap();
         let mut appended = Appended::new(file(&directory, "file"));
-        appended.append(&[1; 100_000]).unwrap();
+        appended.append(&[&[1; 100_000]]).unwrap();
         assert_eq!(None, appended.behind);
         appended.write_behind();
         let mut expected = vec![1; 100_000];
         for n in 0..20_u8 {
             let bytes = vec![n; 30_000];
-            appended.append(&bytes).unwrap();
+            appended.append(&[&bytes]).unwrap();
             expected.extend_from_slice(&bytes);
             let whole = expected.len() as u64 / BEHIND_ALIGN * BEHIND_ALIGN;
             assert_eq!(Some(whole), appended.behind);
@@ -213,7 +275,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut appended = Appended::new(file(&directory, "file"));
         appended.reserve();
-        appended.append(b"abc").unwrap();
+        appended.append(&[b"abc"]).unwrap();
         drop(appended);
         assert_eq!(
             std::fs::read(directory.path().join("file")).unwrap(),
@@ -230,8 +292,8 @@ mod tests {
         // A file that is open for writing only cannot be mapped.
         let mut appended = Appended::new(File::options().write(true).open(&path).unwrap());
         appended.reserve();
-        appended.append(b"abc").unwrap();
-        appended.append(b"def").unwrap();
+        appended.append(&[b"abc"]).unwrap();
+        appended.append(&[b"def"]).unwrap();
         assert!(appended.windows.is_none());
         assert!(std::fs::read(&path).unwrap().starts_with(b"abcdef"));
     }

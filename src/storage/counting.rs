@@ -272,11 +272,12 @@ struct CountedAppend {
 }
 
 impl AppendFile for CountedAppend {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.inner.append(bytes)?;
+    fn append(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        self.inner.append(parts)?;
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
         self.shared
             .written_bytes
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -322,7 +323,7 @@ mod tests {
         let counting = Counting::new(Arc::new(Memory::new()));
         counting.create_dir().unwrap();
         let mut file = counting.create("a").unwrap();
-        file.append(b"0123456789").unwrap();
+        file.append(&[b"0123456789"]).unwrap();
         file.sync().unwrap();
         file.syncer().sync().unwrap();
         counting.sync_dir().unwrap();

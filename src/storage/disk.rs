@@ -388,7 +388,7 @@ mod tests {
 
     fn write(disk: &Disk, name: &str, bytes: &[u8]) {
         let mut file = disk.create(name).unwrap();
-        file.append(bytes).unwrap();
+        file.append(&[bytes]).unwrap();
         file.sync().unwrap();
         file.syncer().sync().unwrap();
     }

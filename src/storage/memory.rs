@@ -15,15 +15,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+mod appender;
 mod history;
 mod states;
 
 pub use history::History;
 pub use states::{Bounds, CrashState};
 
+use appender::Appender;
 use history::{Operation, Recording};
 
-use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
+use super::{AppendFile, LockGuard, RESERVE_MIN, ReadCause, ReadFile, Storage};
 use crate::slice::Slice;
 
 /// What a crash leaves.
@@ -91,6 +93,8 @@ struct Data {
     durable_len: usize,
     /// Ranges that a failed sync dropped: readable while the system runs, never on the disk.
     lost: Vec<Range<usize>>,
+    /// The file is longer than its bytes, by zeros that a kill leaves there.
+    is_reserved: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,8 +148,9 @@ impl Memory {
             let mut image = |file: &Arc<File>| {
                 let image = copies.entry(Arc::as_ptr(file)).or_insert_with(|| {
                     let mut data = file.data().clone();
-                    if !is_kill {
-                        data.lose_power();
+                    match is_kill {
+                        true => data.keep_reserve(),
+                        false => data.lose_power(),
                     }
                     Arc::new(File::new(file.id, data))
                 });
@@ -247,7 +252,7 @@ impl Memory {
         *file.data() = Data {
             durable_len: bytes.len(),
             bytes,
-            lost: Vec::new(),
+            ..Data::default()
         };
         state.names.insert(name.to_owned(), Arc::clone(&file));
         state.durable_names.insert(name.to_owned(), file);
@@ -314,8 +319,16 @@ impl Data {
         }
     }
 
+    /// What a kill makes of a reserve: a part of the file.
+    fn keep_reserve(&mut self) {
+        if std::mem::take(&mut self.is_reserved) {
+            self.bytes.resize(self.bytes.len() + RESERVE_MIN, 0);
+        }
+    }
+
     /// Only what is durable stays; what was lost reads as zeros.
     fn lose_power(&mut self) {
+        self.is_reserved = false;
         self.bytes.truncate(self.durable_len);
         // Of a file that ends with what was lost, the disk knows no such length.
         while self
@@ -416,13 +429,7 @@ impl Storage for Memory {
             name: name.to_owned(),
             file: Arc::clone(&file),
         });
-        let handle = Handle {
-            shared: Arc::clone(&self.shared),
-            file,
-        };
-        Ok(Box::new(Appender {
-            handle: Arc::new(handle),
-        }))
+        Ok(Box::new(Appender::new(&self.shared, file)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -519,50 +526,6 @@ impl ReadFile for Reader {
 }
 
 #[derive(Debug)]
-struct Handle {
-    shared: Arc<Shared>,
-    file: Arc<File>,
-}
-
-impl SyncFile for Handle {
-    fn sync(&self) -> io::Result<()> {
-        self.shared.sync(&self.file)
-    }
-}
-
-#[derive(Debug)]
-struct Appender {
-    handle: Arc<Handle>,
-}
-
-impl AppendFile for Appender {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.handle.shared.state();
-        let result = state.mutate();
-        let written = if result.is_ok() {
-            bytes
-        } else {
-            &bytes[..bytes.len() / 2]
-        };
-        let file = &self.handle.file;
-        file.data().bytes.extend_from_slice(written);
-        state.record(|| Operation::Append {
-            file: file.id,
-            len: written.len(),
-        });
-        result
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.handle.sync()
-    }
-
-    fn syncer(&self) -> Arc<dyn SyncFile> {
-        Arc::<Handle>::clone(&self.handle)
-    }
-}
-
-#[derive(Debug)]
 struct Guard {
     shared: Arc<Shared>,
 }
@@ -581,7 +544,7 @@ mod tests {
 
     fn write(memory: &Memory, name: &str, bytes: &[u8]) -> Box<dyn AppendFile> {
         let mut file = memory.create(name).unwrap();
-        file.append(bytes).unwrap();
+        file.append(&[bytes]).unwrap();
         file
     }
 
@@ -597,7 +560,7 @@ mod tests {
         synced.sync().unwrap();
         write(&memory, "doomed", b"x").sync().unwrap();
         memory.sync_dir().unwrap();
-        synced.append(b"two").unwrap();
+        synced.append(&[b"two"]).unwrap();
         write(&memory, "new", b"three");
         memory.remove("doomed").unwrap();
         memory.rename("synced", "renamed").unwrap();
@@ -616,7 +579,7 @@ mod tests {
         assert_eq!(ordered.bytes_of("new").unwrap(), b"");
 
         // An image is independent, and a kill makes nothing durable.
-        synced.append(b"more").unwrap();
+        synced.append(&[b"more"]).unwrap();
         kill.remove("new").unwrap();
         assert_eq!(kill.bytes_of("renamed").unwrap(), b"onetwo");
         assert_eq!(
@@ -638,7 +601,7 @@ mod tests {
         memory.fail_after(2, ErrorKind::StorageFull);
         let mut file = memory.create("a").unwrap();
         assert_eq!(
-            file.append(b"0123").unwrap_err().kind(),
+            file.append(&[b"0123"]).unwrap_err().kind(),
             ErrorKind::StorageFull
         );
         assert!(file.sync().is_err());
@@ -646,7 +609,7 @@ mod tests {
         assert_eq!(memory.mutations() - before, 4);
         assert_eq!(memory.bytes_of("a").unwrap(), b"01");
         memory.heal();
-        file.append(b"45").unwrap();
+        file.append(&[b"45"]).unwrap();
         assert_eq!(memory.bytes_of("a").unwrap(), b"0145");
     }
 

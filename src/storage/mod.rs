@@ -8,6 +8,8 @@
 mod append;
 mod counting;
 mod disk;
+mod limit;
+mod mappable;
 mod memory;
 mod removals;
 mod window;
@@ -183,7 +185,7 @@ pub(crate) fn copy(storage: &dyn Storage, name: &str, to: &str) -> io::Result<()
     let mut offset = 0;
     while offset < old.len() {
         let len = COPY_BYTES.min(old.len() - offset);
-        new.append(&old.read(ReadCause::Open, offset, len as usize)?)?;
+        new.append(&[&old.read(ReadCause::Open, offset, len as usize)?])?;
         offset += len;
     }
     new.sync()?;
@@ -238,23 +240,25 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     }
 }
 
-/// Zeros behind the last append of a file with a reserve, in bytes. An append that a kill cuts
-/// off leaves any part of its bytes, with at least so many zeros behind them all: more than a
-/// page, by which a journal's end is told from damage.
+/// Zeros behind the last append of a file with a reserve, in bytes.
 pub const RESERVE_MIN: usize = 8 << 10;
 
 /// A file that grows at its end.
+///
+/// A kill may cut off the append that is under way. A file without a reserve then ends with the
+/// first part of it. A file with a reserve holds any part of it, in any order, with zeros in place
+/// of the rest; but its first byte is there only if all others are.
 pub trait AppendFile: Send + fmt::Debug {
-    /// Appends all bytes. After success they survive a kill of the process.
+    /// Appends all bytes of these parts, as one append. After success they survive a kill of the
+    /// process.
     ///
     /// # Errors
     ///
     /// When the device or the space fails; a part may have been written.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    fn append(&mut self, parts: &[&[u8]]) -> io::Result<()>;
 
-    /// Many small appends are to come: the file may be made longer ahead of them. Until it is
-    /// dropped, and after a crash, zeros follow what was appended: [`RESERVE_MIN`] bytes at least,
-    /// or none.
+    /// Announces many small appends: the file may be made longer ahead of them. Until the handle
+    /// is dropped, and after a crash, at least [`RESERVE_MIN`] zeros then follow the last append.
     fn reserve(&mut self) {}
 
     /// All of the file is to be synced when it is done: what is appended may be given to the device

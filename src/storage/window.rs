@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use memmap2::{Advice, MmapMut};
 
-use super::RESERVE_MIN;
+use super::{RESERVE_MIN, limit};
 
 /// Bytes that are reserved and mapped at a time by who appends; a longer append gets as many as it needs.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -50,6 +50,7 @@ impl Window {
         let start = offset / PAGE_BYTES * PAGE_BYTES;
         let needed = offset + bytes as u64 + RESERVE_MIN as u64;
         let len = needed.next_multiple_of(WINDOW_BYTES) - start;
+        limit::check(start + len)?;
         allocate(file, start, len)?;
         Window::map(file, start, len)
     }
@@ -57,6 +58,7 @@ impl Window {
     /// The one that continues a reserve which ends at `end`; `zeros` are [`PIECE_BYTES`].
     fn ahead(file: &File, end: u64, zeros: &[u8]) -> io::Result<Window> {
         let next_end = (end + 1).next_multiple_of(PIECE_BYTES);
+        limit::check(next_end)?;
         file.write_all_at(&zeros[..(next_end - end) as usize], end)?;
         let start = end - PAGE_BYTES;
         let window = Window::map(file, start, next_end - start)?;

@@ -138,12 +138,13 @@ struct RigAppend {
 }
 
 impl AppendFile for RigAppend {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         self.syncer.rig.call(Call::Append, &self.syncer.name)?;
+        let bytes = parts.concat();
         let (first, second) = bytes.split_at(bytes.len() / 2);
-        self.inner.append(first)?;
+        self.inner.append(&[first])?;
         self.syncer.rig.call(Call::Append, &self.syncer.name)?;
-        self.inner.append(second)
+        self.inner.append(&[second])
     }
 
     fn sync(&self) -> io::Result<()> {

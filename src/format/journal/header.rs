@@ -11,7 +11,7 @@ pub(crate) const HEADER_BYTES: usize = 80;
 
 // These values are written to disk and must not be changed.
 const MAGIC: &[u8; 8] = b"cribajnl";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 // Bytes that the checksum covers: all before it and all behind it.
 const CHECKSUM_AT: usize = 12;
@@ -122,6 +122,12 @@ fn decode_fields(head: &[u8], id: u64) -> Result<FileHeader, Malformed> {
     }
     let at = cursor.clone();
     let version = cursor.u16("version")?;
+    if version == 1 {
+        return Err(at.malformed(
+            "a criba from before the first release wrote this journal; export the store with it, \
+             and import that here",
+        ));
+    }
     if version != VERSION {
         return Err(at.malformed(format!(
             "a newer criba wrote this journal (version {version}; this one reads {VERSION}), or \

@@ -8,11 +8,20 @@ use crate::key::Sequence;
 /// Length of a record's header; its payload follows.
 pub(crate) const RECORD_BYTES: usize = 32;
 
-/// The most operations of one record.
-pub(crate) const MAX_OPERATIONS: u32 = u32::MAX >> 1;
+// These values are written to disk and must not be changed.
 
-// This value is written to disk and must not be changed.
-const SEAL: u32 = u32::MAX;
+/// Set in the count of a record that begins an append.
+const BEGINS_APPEND: u32 = 1 << 31;
+
+/// The count of a seal.
+const SEAL: u32 = BEGINS_APPEND - 1;
+
+/// Set in every header checksum, so that the first byte of a record is neither zero nor one
+/// flipped bit away from zero: a zero there means that the append did not finish.
+const MARK: u32 = 0x81;
+
+/// The most operations of one record.
+pub(crate) const MAX_OPERATIONS: u32 = SEAL - 1;
 
 const CHECKSUM_BYTES: usize = 4;
 
@@ -30,17 +39,20 @@ pub(crate) struct Record {
     pub(crate) watermark: Sequence,
     /// The hash of all records before.
     pub(crate) chain: u32,
+    /// Whether it is the first of the records that reach the file by one append.
+    pub(crate) begins_append: bool,
 }
 
 impl Record {
     /// The last record of a journal; its payload is [`seal_payload`]. It is not part of the
     /// chain, because the journal it names starts before the seal is written.
-    pub(crate) fn seal(point: Point, watermark: Sequence) -> Record {
+    pub(crate) fn seal(point: Point, watermark: Sequence, begins_append: bool) -> Record {
         Record {
             count: SEAL,
             first: point.next,
             watermark,
             chain: point.chain,
+            begins_append,
         }
     }
 
@@ -78,14 +90,15 @@ impl Record {
         let (bytes, rest) = rest.split_first_chunk_mut()?;
         *bytes = len.to_le_bytes();
         let (count, rest) = rest.split_first_chunk_mut()?;
-        *count = self.count.to_le_bytes();
+        let append = if self.begins_append { BEGINS_APPEND } else { 0 };
+        *count = (self.count | append).to_le_bytes();
         let (first, rest) = rest.split_first_chunk_mut()?;
         *first = self.first.0.to_le_bytes();
         let (lag, rest) = rest.split_first_chunk_mut()?;
         *lag = self.lag().to_le_bytes();
         let (chain, _) = rest.split_first_chunk_mut()?;
         *chain = self.chain.to_le_bytes();
-        *own = checksum::at(identity, offset, &[covered]).to_le_bytes();
+        *own = own_checksum(identity, offset, covered).to_le_bytes();
         Some((header, self.after(&header)))
     }
 
@@ -116,13 +129,18 @@ impl Record {
             SEAL => payload_len == 8,
             0 => payload_len == 0,
             // An operation takes a byte at least: that bounds the sequences within a file.
-            count => count <= MAX_OPERATIONS && count <= payload_len,
+            count => count <= payload_len,
         };
         // Sequences begin at 1: no header is all zeros, whatever their checksum is.
         content
             && self.first.0 > 0
             && self.first.after(u64::from(self.operations())) <= Sequence::MAX
     }
+}
+
+/// The checksum that a header begins with, of its other bytes.
+fn own_checksum(identity: u64, offset: u64, covered: &[u8]) -> u32 {
+    checksum::at(identity, offset, &[covered]) | MARK
 }
 
 /// The payload of a seal: which journal follows.
@@ -150,17 +168,19 @@ pub(super) fn decode(header: &[u8], identity: u64, offset: usize) -> Option<Inta
     let count = cursor.u32("record.count").ok()?;
     let first = cursor.u64("record.first").ok()?;
     let record = Record {
-        count,
+        count: count & !BEGINS_APPEND,
         first: Sequence(first),
         watermark: match cursor.u32("record.lag").ok()? {
             0 => Sequence(0),
             lag => Sequence(first.checked_sub(u64::from(lag))?),
         },
         chain: cursor.u32("record.chain").ok()?,
+        begins_append: count & BEGINS_APPEND != 0,
     };
     cursor.end("record").ok()?;
-    let intact = record.is_possible(payload_len)
-        && sum == checksum::at(identity, offset as u64, &[header.get(CHECKSUM_BYTES..)?]);
+    let covered = header.get(CHECKSUM_BYTES..)?;
+    let intact =
+        record.is_possible(payload_len) && sum == own_checksum(identity, offset as u64, covered);
     intact.then_some(Intact {
         record,
         payload_len,

@@ -27,18 +27,16 @@ impl Replay<'_> {
             path: path.to_owned(),
             offset: offset as u64,
             is_of_this_run: self.is_of_this_run(journal.header()),
-            has_zero_sector: journal.has_zero_sector(offset, journal.len()),
+            has_zero_sector: journal.has_zero_sector(offset, journal.end_of_damaged(offset)),
         });
         if matches!(step, Step::End) {
             return Ok(());
         }
         let strays = journal.strays(offset.saturating_add(1), self.point.next);
         self.check_watermark(strays, path)?;
-        // A process that ends in the middle of a write leaves the first part of it, no more.
-        let is_cut = strays.is_none() && matches!(step, Step::Short | Step::Cut(_));
-        let until = strays.map_or(journal.len(), |strays| strays.at);
-        let is_explained = is_cut || journal.has_zero_sector(offset, until);
-        if self.is_of_this_run(journal.header()) && !is_explained {
+        if self.is_of_this_run(journal.header())
+            && !is_explained_by_kill(journal, offset, step, strays)
+        {
             return Err(Error::corrupt(
                 path,
                 offset as u64,
@@ -155,4 +153,21 @@ impl Replay<'_> {
         };
         Err(Error::corrupt(&path, offset, what))
     }
+}
+
+/// Whether the end of a process explains that there is no intact record at `offset`, or else that
+/// the system could not write back a part of the record there.
+fn is_explained_by_kill(
+    journal: &Journal<'_>,
+    offset: usize,
+    step: &Step<'_>,
+    strays: Option<Strays>,
+) -> bool {
+    // A call that writes is cut off: the first part of the bytes is there, and the file ends.
+    let is_cut = strays.is_none() && matches!(step, Step::Short | Step::Cut(_));
+    // A copy to a map is cut off: any part of the bytes but the first one is there, maybe whole
+    // records. Nothing was appended later.
+    let is_unfinished =
+        journal.is_unfinished_append(offset) && strays.is_none_or(|strays| !strays.begins_append);
+    is_cut || is_unfinished || journal.has_zero_sector(offset, journal.end_of_damaged(offset))
 }

@@ -1,6 +1,7 @@
 //! One journal: cuts, flips, lost sectors.
 
 use super::*;
+use crate::format::journal::HEADER_BYTES;
 
 /// P5: a torn tail is dropped and counted, never an error.
 #[test]
@@ -249,32 +250,74 @@ fn zeros_behind_the_records_are_no_tail() {
     }
 }
 
-/// A process that is killed while it copies a record to a map leaves any part of it, with the
-/// zeros of the reserve behind.
-#[test]
-fn a_record_that_was_copied_in_part_is_a_torn_tail() {
+/// A journal of an append of five records and one of as many more; where each append begins and
+/// the second one ends.
+fn two_appends() -> (Memory, Writer, [usize; 3]) {
     let memory = memory();
     let mut writer = begin(&shared(&memory), 1, 0, Point::initial(STORE));
     fill(&mut writer, 5, 0);
-    let (name, before) = (file_name(1), writer.file_bytes() as usize);
-    let kept = writer.point();
-    fill(&mut writer, 1, 0);
+    let middle = writer.file_bytes() as usize;
+    fill(&mut writer, 5, 0);
+    let end = writer.file_bytes() as usize;
+    (memory, writer, [HEADER_BYTES, middle, end])
+}
+
+fn with_reserve(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &[0; crate::storage::RESERVE_MIN]].concat()
+}
+
+/// A process that is killed while it copies an append to a map leaves any part of it without the
+/// first byte, maybe with whole records, and the zeros of the reserve behind.
+#[test]
+fn an_append_that_was_copied_in_part_is_a_torn_tail() {
+    let (memory, _writer, [_, start, end]) = two_appends();
+    let name = file_name(1);
     let whole = memory.bytes_of(&name).unwrap();
-    let reserve = [0; crate::storage::RESERVE_MIN];
-    for at in before..=whole.len() {
-        for is_front in [true, false] {
-            let mut part = whole.clone();
-            if is_front {
-                part[at..].fill(0);
-            } else {
-                part[before..at].fill(0);
-            }
-            let is_whole = part == whole;
-            memory.replace(&name, [&part[..], &reserve].concat());
-            let (recovered, applied) = replay(&shared(&memory), &expect()).unwrap();
-            assert_eq!(applied.len(), if is_whole { 6 } else { 5 }, "{at}");
-            let point = if is_whole { writer.point() } else { kept };
-            assert_eq!(recovered.point, point, "{at}");
+    let mut parts = Vec::new();
+    for at in start + 1..=end {
+        let mut front = whole.clone();
+        front[at..].fill(0);
+        let mut back = whole.clone();
+        back[start..at].fill(0);
+        let mut words = whole.clone();
+        for word in words[start..].chunks_mut(8).step_by(1 + at % 5) {
+            word.fill(0);
         }
+        parts.extend([front, back, words]);
     }
+    for mut part in parts {
+        part[start] = 0;
+        memory.replace(&name, with_reserve(&part));
+        let (recovered, applied) = replay(&shared(&memory), &expect()).unwrap();
+        assert_eq!(applied.len(), 5);
+        assert_eq!(
+            recovered.torn.len(),
+            usize::from(part[start..] != vec![0; end - start])
+        );
+    }
+}
+
+/// The first byte comes last: where it is there, nothing else can be missing because of a kill.
+#[test]
+fn damage_of_an_append_that_was_made_is_found_under_a_reserve() {
+    let (memory, _writer, [first, start, end]) = two_appends();
+    let name = file_name(1);
+    let whole = memory.bytes_of(&name).unwrap();
+    for at in start + 1..end {
+        let mut front = whole.clone();
+        front[at..].fill(0);
+        memory.replace(&name, with_reserve(&front));
+        let result = replay(&shared(&memory), &expect());
+        // All up to the end of a record is as if the others had not been made.
+        let is_cut_between = result.as_ref().is_ok_and(|(_, applied)| applied.len() > 5);
+        assert!(
+            is_cut_between || matches!(result, Err(Error::Corrupt(_))),
+            "{at}"
+        );
+    }
+    // An append that came before another was finished.
+    let mut earlier = whole.clone();
+    earlier[first] = 0;
+    memory.replace(&name, with_reserve(&earlier));
+    assert_corrupt(replay(&shared(&memory), &expect()), 1, first as u64);
 }

@@ -81,7 +81,7 @@ fn a_seal_cannot_name_an_earlier_journal() {
     let mut first = begin(&storage, 1, 0, Point::initial(STORE));
     let second = rotate(&storage, &mut first);
     change(&memory, 2, |bytes| {
-        let seal = Record::seal(second.point(), Sequence(0));
+        let seal = Record::seal(second.point(), Sequence(0), false);
         let payload = seal_payload(1);
         let identity = xxh3_64_with_seed(&STORE.to_le_bytes(), 2);
         let (header, _) = seal.encode(identity, 80, &payload).unwrap();
@@ -379,7 +379,7 @@ fn a_foreign_or_newer_journal_says_so() {
         "{error}"
     );
     let image = memory.crash(Survivors::Everything);
-    change(&image, 1, |bytes| bytes[8] = 2);
+    change(&image, 1, |bytes| bytes[8] = 3);
     let error = replay(&shared(&image), &expect()).unwrap_err();
     assert!(error.to_string().contains("newer criba"), "{error}");
     memory.rename(&file_name(1), &file_name(2)).unwrap();

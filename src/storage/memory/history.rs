@@ -19,6 +19,11 @@ pub(super) enum Operation {
         file: usize,
         len: usize,
     },
+    /// From now on zeros follow the appends, or no longer.
+    Reserve {
+        file: usize,
+        is_reserved: bool,
+    },
     Sync {
         file: usize,
     },
@@ -55,6 +60,7 @@ impl Recording {
                 durable_len: data.durable_len,
                 lost: data.lost.clone(),
                 appends: Vec::new(),
+                is_reserved: data.is_reserved,
             };
             (file.id, extent)
         };
@@ -222,6 +228,8 @@ pub(super) struct Extent {
     pub(super) lost: Vec<Range<usize>>,
     /// Where appends ended since the last sync.
     pub(super) appends: Vec<usize>,
+    /// Whether zeros follow while the system runs.
+    pub(super) is_reserved: bool,
 }
 
 impl Moment {
@@ -244,6 +252,9 @@ impl Moment {
                 let extent = self.extents.entry(*file).or_default();
                 extent.len += len;
                 extent.appends.push(extent.len);
+            }
+            Operation::Reserve { file, is_reserved } => {
+                self.extents.entry(*file).or_default().is_reserved = *is_reserved;
             }
             Operation::Sync { file } => self.extents.entry(*file).or_default().sync(),
             Operation::FailedSync { file } => {

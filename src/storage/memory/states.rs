@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::history::{Contents, Extent, Moment};
 use super::{Clock, Data, File, Memory, Names, State};
+use crate::storage::RESERVE_MIN;
 
 /// How many of the legal states are made; with all numbers high enough it is all of them.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,8 @@ pub(super) struct Remains {
     durable_len: usize,
     /// Read as zeros.
     zeros: Vec<Range0>,
+    /// Zeros behind `len`.
+    reserve: usize,
     /// Can be read until power is lost.
     lost: Vec<Range0>,
     /// Of what is read, and of how it is kept. The same remains are part of many states: it is
@@ -88,6 +91,9 @@ pub(super) struct Remains {
 type Range0 = (usize, usize);
 
 const SECTOR: usize = 512;
+
+/// What a copy to a map stores at a time, at least.
+const WORD: usize = 8;
 
 impl Scene {
     /// Names that the system has only while it runs are gone with power.
@@ -157,6 +163,7 @@ impl CrashState {
                 durable_len: remains.durable_len,
                 bytes,
                 lost: lost.collect(),
+                is_reserved: false,
             };
             (id, Arc::new(File::new(id, data)))
         };
@@ -196,8 +203,8 @@ impl CrashState {
                 return name.clone();
             };
             format!(
-                "{name} {} of {whole}, zeros {:?}",
-                remains.len, remains.zeros
+                "{name} {} of {whole}, zeros {:?}, and {} behind",
+                remains.len, remains.zeros, remains.reserve
             )
         };
         let files: Vec<String> = self.scene.names.iter().map(file).collect();
@@ -231,14 +238,23 @@ pub(super) fn after_kill(
             (after.len > before.len).then_some((*id, before.len..after.len))
         })
     });
-    let lengths = |id: usize, extent: &Extent| match &grown {
-        Some((one, range)) if *one == id => kept_of_append(range.clone(), bounds),
-        _ => vec![extent.len],
+    let remains = |id: usize, extent: &Extent| match &grown {
+        Some((one, range)) if *one == id && extent.is_reserved => {
+            let all = zeros_of_append(range.clone(), bounds).into_iter();
+            all.map(|zeros| Remains::of_kill(extent, range.end, zeros))
+                .collect()
+        }
+        Some((one, range)) if *one == id => {
+            let all = kept_of_append(range.clone(), bounds).into_iter();
+            all.map(|len| Remains::of_kill(extent, len, Vec::new()))
+                .collect()
+        }
+        _ => vec![Remains::of_kill(extent, extent.len, Vec::new())],
     };
     let choice = |(id, extent): (&usize, &Extent)| -> (usize, Choice) {
         let bytes = bytes_of(contents, *id);
-        let all = lengths(*id, extent).into_iter();
-        let all = all.map(|len| Remains::of_kill(extent, len).with_fingerprint(bytes));
+        let all = remains(*id, extent).into_iter();
+        let all = all.map(|remains| remains.with_fingerprint(bytes));
         (*id, all.collect())
     };
     let ids: BTreeSet<&usize> = moment
@@ -274,6 +290,44 @@ fn kept_of_append(range: Range<usize>, bounds: &Bounds) -> Vec<usize> {
     let inside = ends.into_iter().filter(|at| (start + 1..end).contains(at));
     let inside = thinned(inside.collect(), bounds.of_file);
     std::iter::once(start).chain(inside).collect()
+}
+
+/// What may be missing of a range while it is appended to a file with a reserve: any words of the
+/// copy, and the first byte. All of it, first.
+fn zeros_of_append(range: Range<usize>, bounds: &Bounds) -> Vec<Vec<Range0>> {
+    let Range { start, end } = range;
+    let middle = start.midpoint(end).max(start + 1);
+    let mut all: Vec<Vec<Range0>> = vec![
+        vec![(start, end)],
+        vec![(start, start + 1)],
+        vec![(start, middle)],
+        vec![(start, start + 1), (middle, end)],
+        words_of(start..end, |nth| nth % 2 == 0),
+        words_of(start..end, |nth| nth % 2 == 1),
+    ];
+    let mut others = Vec::new();
+    for sector in sector_starts(start + 1..end) {
+        others.push(vec![(start, sector)]);
+        others.push(vec![(start, start + 1), (sector, end)]);
+    }
+    for seed in 0..bounds.of_file as u64 {
+        let share = 1 + seed % 7;
+        others.push(words_of(start..end, |nth| {
+            xxh3_64(&[seed.to_le_bytes(), (nth as u64).to_le_bytes()].concat()) % 8 < share
+        }));
+    }
+    let room = bounds.of_file.saturating_sub(all.len());
+    all.extend(thinned(others, room));
+    all.truncate(bounds.of_file.max(1));
+    all
+}
+
+/// The first byte of a range, and those of its words that are chosen.
+fn words_of(range: Range<usize>, is_chosen: impl Fn(usize) -> bool) -> Vec<Range0> {
+    let Range { start, end } = range;
+    let words = (start / WORD..end.div_ceil(WORD)).filter(|nth| is_chosen(*nth));
+    let words = words.map(|nth| ((nth * WORD).max(start), ((nth + 1) * WORD).min(end)));
+    std::iter::once((start, start + 1)).chain(words).collect()
 }
 
 /// What is on the disk, with what may be left of each file.
@@ -341,6 +395,9 @@ impl Remains {
         for (start, end) in &self.zeros {
             bytes.to_mut()[*start..*end].fill(0);
         }
+        if self.reserve > 0 {
+            bytes.to_mut().resize(self.len + self.reserve, 0);
+        }
         bytes
     }
 
@@ -354,13 +411,14 @@ impl Remains {
         }
     }
 
-    /// The system still runs: all is there up to `len`.
-    fn of_kill(extent: &Extent, len: usize) -> Remains {
+    /// The system still runs: all but `zeros` is there up to `len`.
+    fn of_kill(extent: &Extent, len: usize, zeros: Vec<Range0>) -> Remains {
         let lost = extent.lost.iter().map(|range| (range.start, range.end));
         Remains {
             len,
             durable_len: extent.durable_len,
-            zeros: Vec::new(),
+            zeros,
+            reserve: if extent.is_reserved { RESERVE_MIN } else { 0 },
             lost: lost.collect(),
             fingerprint: 0,
         }
@@ -371,6 +429,7 @@ impl Remains {
             len,
             durable_len: len,
             zeros,
+            reserve: 0,
             lost: Vec::new(),
             fingerprint: 0,
         }
@@ -383,6 +442,7 @@ impl Remains {
             durable_len,
             appends,
             lost,
+            is_reserved: _,
         } = extent;
         let lost: Vec<Range0> = lost.iter().map(|range| (range.start, range.end)).collect();
         let mut shortest = Remains::on_disk(*durable_len, lost.clone());
@@ -523,11 +583,11 @@ mod tests {
     fn what_is_not_synced_may_be_there_in_any_part() {
         let memory = store();
         let mut file = memory.create("a").unwrap();
-        file.append(&[1; 10]).unwrap();
+        file.append(&[&[1; 10]]).unwrap();
         file.sync().unwrap();
         assert_eq!(left(&memory, 3), [vec![], one("a", &[1; 10])].into());
         memory.sync_dir().unwrap();
-        file.append(&[2; 600]).unwrap();
+        file.append(&[&[2; 600]]).unwrap();
         let with = |parts: &[(u8, usize)]| {
             let bytes = parts.iter().flat_map(|(byte, len)| vec![*byte; *len]);
             one("a", &bytes.collect::<Vec<u8>>())
@@ -550,7 +610,7 @@ mod tests {
         let memory = store();
         for (name, byte) in [("a", 1), ("b", 2)] {
             let mut file = memory.create(name).unwrap();
-            file.append(&[byte]).unwrap();
+            file.append(&[&[byte]]).unwrap();
             file.sync().unwrap();
         }
         memory.sync_dir().unwrap();
@@ -581,7 +641,7 @@ mod tests {
     fn a_kill_keeps_what_the_system_has_and_tears_what_is_under_way() {
         let memory = store();
         let mut file = memory.create("a").unwrap();
-        file.append(b"0123").unwrap();
+        file.append(&[b"0123"]).unwrap();
         let history = memory.history().unwrap();
         let killed = |calls: usize| -> BTreeSet<_> {
             let states = history.states(calls, &Bounds::default());
@@ -603,7 +663,7 @@ mod tests {
         let memory = store();
         let mut file = memory.create("a").unwrap();
         memory.sync_dir().unwrap();
-        file.append(b"lost").unwrap();
+        file.append(&[b"lost"]).unwrap();
         memory.fail_once(1, std::io::ErrorKind::Other);
         file.sync().unwrap_err();
         assert_eq!(memory.bytes_of("a").unwrap(), b"lost");
@@ -611,7 +671,7 @@ mod tests {
             left(&memory, 4),
             [one("a", b""), one("a", b"lost"), one("a", b"\0\0\0\0")].into()
         );
-        file.append(b"kept").unwrap();
+        file.append(&[b"kept"]).unwrap();
         file.sync().unwrap();
         let expected = [one("a", b"\0\0\0\0kept"), one("a", b"lostkept")];
         assert_eq!(left(&memory, 6), expected.into());

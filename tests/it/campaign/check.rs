@@ -68,8 +68,8 @@ impl Expected {
     }
 }
 
-/// Gives the journals the zeros that they have at their end while they are written to a map. What
-/// of such a map reached the disk, or was copied before a kill, is what of an append did.
+/// Gives the journals the zeros that they have at their end while they are written to a map, as
+/// power loss may leave them or not.
 fn reserve(image: &Memory) {
     let names = image.list().unwrap_or_default();
     for name in names.iter().filter(|name| name.ends_with(".journal")) {
@@ -112,7 +112,8 @@ impl Judge {
         state: &CrashState,
         expected: Expected,
     ) -> Result<(), String> {
-        if !Way::of(state.fingerprint()).reserves {
+        // After a kill the state says itself whether there is a reserve.
+        if !state.is_power_loss() || !Way::of(state.fingerprint()).reserves {
             return Ok(());
         }
         let image = state.image();

@@ -26,6 +26,8 @@ pub(crate) enum Bug {
     ShortAppend,
     /// The syncs of a file from another thread do nothing.
     NoSyncFromElsewhere,
+    /// Long appends are made in two steps: the first byte is there before the last one.
+    AppendInTwo,
     /// Journals go as soon as a segment is created.
     JournalsGoEarly,
 }
@@ -38,7 +40,7 @@ pub(crate) enum Change {
     Rename,
 }
 
-pub(crate) const BUGS: [Bug; 14] = [
+pub(crate) const BUGS: [Bug; 15] = [
     Bug::NoSync(".journal"),
     Bug::NoSync(".seg"),
     Bug::NoSync(".filter"),
@@ -53,6 +55,7 @@ pub(crate) const BUGS: [Bug; 14] = [
     Bug::RenameInTwoSteps,
     Bug::LateAppend,
     Bug::ShortAppend,
+    Bug::AppendInTwo,
     Bug::JournalsGoEarly,
 ];
 
@@ -170,15 +173,26 @@ struct Append {
 }
 
 impl AppendFile for Append {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes = parts.concat();
         match self.bug {
             Bug::LateAppend => {
-                let held = std::mem::replace(&mut self.held, bytes.to_vec());
-                self.inner.append(&held)
+                let held = std::mem::replace(&mut self.held, bytes);
+                self.inner.append(&[&held])
             }
-            Bug::ShortAppend if bytes.len() > 512 => self.inner.append(&bytes[..bytes.len() - 1]),
-            _ => self.inner.append(bytes),
+            Bug::ShortAppend if bytes.len() > 512 => {
+                self.inner.append(&[&bytes[..bytes.len() - 1]])
+            }
+            Bug::AppendInTwo if bytes.len() > 40 => {
+                self.inner.append(&[&bytes[..40]])?;
+                self.inner.append(&[&bytes[40..]])
+            }
+            _ => self.inner.append(parts),
         }
+    }
+
+    fn reserve(&mut self) {
+        self.inner.reserve();
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -191,7 +191,7 @@ fn manifest(number: u64, edit: &[u8]) -> Vec<u8> {
 
 /// A journal without records.
 pub(super) fn journal(number: u64, first: u64, chain: u32) -> Vec<u8> {
-    let mut bytes = b"cribajnl\x01\0\0\0\0\0\0\0".to_vec();
+    let mut bytes = b"cribajnl\x02\0\0\0\0\0\0\0".to_vec();
     for field in [number, 0, first, u64::from(chain)] {
         bytes.extend_from_slice(&field.to_le_bytes());
     }

@@ -66,10 +66,10 @@ pub(super) fn journal(bytes: &mut [u8], number: u64, continues: bool) {
         set(bytes, at + 28, &chain.to_le_bytes());
         let sum = checksum(seed, at, &[&bytes[at + 32..end]]);
         set(bytes, at + 4, &sum.to_le_bytes());
-        let sum = checksum(seed, at, &[&bytes[at + 4..at + 32]]);
+        let sum = checksum(seed, at, &[&bytes[at + 4..at + 32]]) | 0x81;
         set(bytes, at, &sum.to_le_bytes());
         chain = xxh3_64_with_seed(&bytes[at..at + 32], u64::from(chain)) as u32;
-        next = next.wrapping_add(u64::from(count));
+        next = next.wrapping_add(u64::from(count & 0x7fff_ffff));
         at = end;
     }
 }

@@ -260,7 +260,7 @@ fn journal(
     let mut reader = Reader::new(bytes, 0);
     reader.title(&format!("\n{id:06}.journal"));
     assert_eq!(reader.bytes(8, "magic"), b"cribajnl");
-    assert_eq!(reader.u16("version"), 1);
+    assert_eq!(reader.u16("version"), 2);
     reader.zeros(2, "reserved");
     let sum = checksum(id, 0, &[&bytes[..12], &bytes[16..80]]);
     reader.checksum(sum, "checksum");
@@ -275,6 +275,12 @@ fn journal(
     let identity = xxh3_64_with_seed(&state.store_id.to_le_bytes(), id);
     let mut next = None;
     while !reader.is_at_end() {
+        let zeros = reader.rest().len();
+        if reader.rest().iter().all(|byte| *byte == 0) {
+            assert!(zeros >= 8 << 10, "a reserve of {zeros} bytes");
+            reader.zeros(zeros, "reserve");
+            break;
+        }
         assert!(next.is_none(), "nothing follows a seal");
         next = record(&mut reader, identity, point, &mut entries);
     }
@@ -288,16 +294,18 @@ fn record(
     point: &mut Point,
     entries: &mut Vec<Entry>,
 ) -> Option<u64> {
-    const SEAL: u32 = 0xffff_ffff;
+    const SEAL: u32 = 0x7fff_ffff;
+    const MARK: u32 = 0x81;
     let offset = reader.offset() as u64;
     reader.title("  record");
     let (header, behind) = reader.rest().split_at(32);
     let len = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
     let payload = &behind[..len];
-    reader.checksum(checksum(identity, offset, &[&header[4..]]), "checksum");
+    let own = checksum(identity, offset, &[&header[4..]]) | MARK;
+    reader.checksum(own, "checksum");
     reader.checksum(checksum(identity, offset, &[payload]), "payload checksum");
     reader.u32("payload length");
-    let count = reader.u32("count");
+    let count = reader.u32("count") & SEAL;
     assert_eq!(reader.u64("first sequence"), point.next);
     assert!(u64::from(reader.u32("lag")) <= point.next);
     let chain = u32::from_le_bytes(reader.bytes(4, "chain").try_into().unwrap());

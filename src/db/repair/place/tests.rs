@@ -92,12 +92,13 @@ impl Storage for Mortal<dyn Storage> {
 }
 
 impl AppendFile for Mortal<dyn AppendFile> {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         if let Err(killed) = self.life.spend() {
-            self.inner.append(&bytes[..bytes.len() / 2])?;
+            let bytes = parts.concat();
+            self.inner.append(&[&bytes[..bytes.len() / 2]])?;
             return Err(killed);
         }
-        self.inner.append(bytes)
+        self.inner.append(parts)
     }
 
     fn sync(&self) -> io::Result<()> {
