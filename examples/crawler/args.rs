@@ -168,7 +168,7 @@ pub(crate) struct Args {
     /// Write a report with plots
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
-    /// Write every exchange to a new web archive (name it .warc.gz)
+    /// Write every exchange to a web archive (name it .warc.gz): a new file, or that of the last run
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) warc: Option<PathBuf>,
     /// Write the URL of each page in the store, a line each, with its status

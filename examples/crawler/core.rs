@@ -208,9 +208,17 @@ impl Core {
         self.commit(batch)
     }
 
-    /// A fetch has ended: one batch.
-    pub(crate) fn finish(&mut self, job: Job, outcome: Outcome) -> Result<(), Failure> {
+    /// A fetch has ended: one batch. `archived` is where the archive ends, with this exchange in it.
+    pub(crate) fn finish(
+        &mut self,
+        job: Job,
+        outcome: Outcome,
+        archived: Option<u64>,
+    ) -> Result<(), Failure> {
         let mut batch = self.db.batch();
+        if let Some(end) = archived {
+            batch.put(keys::ARCHIVE_END, crate::archive::encode_end(end));
+        }
         batch.delete(keys::waiting(&job.origin, job.place));
         self.totals.waiting = self.totals.waiting.saturating_sub(1);
         let mut retry = None;

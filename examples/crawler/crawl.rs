@@ -218,7 +218,8 @@ impl<'a> Fetcher<'a> {
                 let (outcome, bytes) = self.fetch(&mut job)?;
                 let mut state = crawl.lock();
                 state.core.add_bytes(bytes);
-                state.core.finish(job, outcome)?;
+                let archived = crawl.archive.as_ref().map(Archive::end);
+                state.core.finish(job, outcome, archived)?;
                 state
             }
         };

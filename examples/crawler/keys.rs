@@ -60,6 +60,10 @@ pub(crate) const PAGES: &[u8] = b"p";
 pub(crate) const FORMAT: &[u8] = b"mformat";
 /// Totals that go on from run to run.
 pub(crate) const TOTALS: &[u8] = b"mtotals";
+/// The first record of the archive that was written last.
+pub(crate) const ARCHIVE: &[u8] = b"marchive";
+/// Where the records of committed pages end in it.
+pub(crate) const ARCHIVE_END: &[u8] = b"marchive-end";
 
 /// The URL in a key of the seen set.
 #[cfg(test)]

@@ -178,15 +178,11 @@ impl Plan {
         let (fetching, seen) = (self.fetching()?, self.seen()?);
         let store = self.open_store()?;
         let db = store.db.clone();
-        let software = format!("criba crawler/{}", env!("CARGO_PKG_VERSION"));
-        let archive = self
-            .args
-            .warc
-            .as_deref()
-            .map(|path| Archive::create(path, &software));
+        let archive = self.args.warc.as_deref();
+        let archive = archive.map(|path| Archive::open(path, &db)).transpose()?;
         let core = Core::open(store, seen, self.bounds(), self.pace())?;
         let mut progress = Progress::new(self.args.quiet);
-        let crawl = Crawl::new(core, fetching, archive.transpose()?);
+        let crawl = Crawl::new(core, fetching, archive);
         let (summary, series) = crawl.run(|point, hosts| progress.show(point, hosts))?;
         drop(progress);
         let stats = db.stats();

@@ -1,5 +1,7 @@
 //! Whole crawls of a small embedded site, by what its server saw and what the store holds.
 
+mod archive;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};

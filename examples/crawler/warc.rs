@@ -13,10 +13,11 @@ use flate2::write::GzEncoder;
 use sha1::{Digest as _, Sha1};
 use url::Url;
 
-/// Writes records, each compressed on its own, so that a reader can enter at each.
-#[derive(Debug)]
-pub(crate) struct WarcWriter<W: Write> {
-    target: W,
+/// Makes the bytes of records, each compressed on its own, so that a reader can enter at each.
+#[derive(Debug, Default)]
+pub(crate) struct WarcWriter {
+    /// Room for the records of one exchange.
+    room: Vec<u8>,
     written: HashMap<Digest, Place>,
 }
 
@@ -50,19 +51,19 @@ const BODIES_KEPT_MAX: usize = 1 << 17;
 /// Shorter bodies cost less than what refers to them.
 const REVISIT_BYTES_MIN: usize = 256;
 
+/// Bytes of room that are kept for the next exchange.
+const ROOM_KEPT_MAX: usize = 1 << 20;
+
 const REVISIT: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
 
-impl<W: Write> WarcWriter<W> {
-    /// Begins an archive; `file_name` and `software` go into its `warcinfo` record.
+impl WarcWriter {
+    /// The `warcinfo` record that an archive begins with.
     ///
     /// # Errors
     ///
-    /// When the target cannot be written.
-    pub(crate) fn new(target: W, file_name: &str, software: &str) -> io::Result<Self> {
-        let mut writer = Self {
-            target,
-            written: HashMap::new(),
-        };
+    /// When the system has no random bytes for its number.
+    pub(crate) fn information(&mut self, file_name: &str, software: &str) -> io::Result<&[u8]> {
+        self.room.clear();
         let block = format!(
             "software: {software}\r\nformat: WARC File Format 1.1\r\n\
              conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n"
@@ -70,17 +71,19 @@ impl<W: Write> WarcWriter<W> {
         let mut record = Record::new("warcinfo", &record_id()?, SystemTime::now());
         record.field("WARC-Filename", file_name);
         record.field("Content-Type", "application/warc-fields");
-        writer.write(record, &[block.as_bytes()])?;
-        Ok(writer)
+        self.write(record, &[block.as_bytes()])?;
+        Ok(&self.room)
     }
 
-    /// Adds an exchange: a `response` record, or a `revisit` record if its body stands in this archive
-    /// already, and a `request` record.
+    /// The records of an exchange, which go to the end of the archive: a `response` record, or a
+    /// `revisit` record if its body is in the archive already, and a `request` record.
     ///
     /// # Errors
     ///
-    /// When the target cannot be written.
-    pub(crate) fn add(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
+    /// When the system has no random bytes for their numbers.
+    pub(crate) fn add(&mut self, exchange: &Exchange<'_>) -> io::Result<&[u8]> {
+        self.room.clear();
+        self.room.shrink_to(ROOM_KEPT_MAX);
         let payload: Digest = Sha1::digest(exchange.body).into();
         let first = self.written.get(&payload);
         let kind = if first.is_some() {
@@ -109,17 +112,8 @@ impl<W: Write> WarcWriter<W> {
         record.field("WARC-Target-URI", exchange.url.as_str());
         record.field("WARC-Concurrent-To", &response_id);
         record.field("Content-Type", "application/http;msgtype=request");
-        self.write(record, &[exchange.request])
-    }
-
-    /// Gives the target back, everything written.
-    ///
-    /// # Errors
-    ///
-    /// When the target cannot be written.
-    pub(crate) fn finish(mut self) -> io::Result<W> {
-        self.target.flush()?;
-        Ok(self.target)
+        self.write(record, &[exchange.request])?;
+        Ok(&self.room)
     }
 
     fn remember(&mut self, payload: Digest, exchange: &Exchange<'_>) {
@@ -142,7 +136,7 @@ impl<W: Write> WarcWriter<W> {
         record.field("WARC-Block-Digest", &shown(&digest.finalize().into()));
         let length: usize = block.iter().map(|part| part.len()).sum();
         record.field("Content-Length", &length.to_string());
-        let mut encoder = GzEncoder::new(&mut self.target, Compression::default());
+        let mut encoder = GzEncoder::new(&mut self.room, Compression::default());
         encoder.write_all(record.head.as_bytes())?;
         encoder.write_all(b"\r\n")?;
         for part in block {
@@ -226,7 +220,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Read as _;
     use std::time::Duration;
 
@@ -238,13 +232,16 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// The records of an archive, each uncompressed on its own: head, block.
-    fn records(mut archive: &[u8]) -> Vec<(String, Vec<u8>)> {
+    /// The whole records at the beginning of an archive, each uncompressed on its own: head, block.
+    /// And the bytes behind them.
+    pub(crate) fn records_of(mut archive: &[u8]) -> (Vec<(String, Vec<u8>)>, &[u8]) {
         let mut records = Vec::new();
         while !archive.is_empty() {
             let mut text = Vec::new();
             let mut decoder = GzDecoder::new(archive);
-            decoder.read_to_end(&mut text).unwrap();
+            if decoder.read_to_end(&mut text).is_err() {
+                break;
+            }
             archive = decoder.into_inner();
             let end = text
                 .windows(4)
@@ -254,10 +251,10 @@ mod tests {
             let block = block.strip_suffix(b"\r\n\r\n").unwrap().to_vec();
             records.push((String::from_utf8(text).unwrap(), block));
         }
-        records
+        (records, archive)
     }
 
-    fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         let mut lines = head.lines().filter_map(|line| line.split_once(": "));
         lines
             .find(|(known, _)| *known == name)
@@ -265,7 +262,9 @@ mod tests {
     }
 
     fn archive(bodies: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
-        let mut writer = WarcWriter::new(Vec::new(), "x.warc.gz", "criba\r\nevil: 1").unwrap();
+        let mut writer = WarcWriter::default();
+        let first = writer.information("x.warc.gz", "criba\r\nevil: 1");
+        let mut bytes = first.unwrap().to_vec();
         for (number, body) in (0..).zip(bodies) {
             let url = Url::parse(&format!("http://h/{number}")).unwrap();
             let exchange = Exchange {
@@ -276,9 +275,11 @@ mod tests {
                 body,
                 truncated: body.starts_with(b"cut"),
             };
-            writer.add(&exchange).unwrap();
+            bytes.extend_from_slice(writer.add(&exchange).unwrap());
         }
-        records(&writer.finish().unwrap())
+        let (records, rest) = records_of(&bytes);
+        assert_eq!(rest, b"");
+        records
     }
 
     #[test]
