@@ -24,6 +24,10 @@ pub(crate) enum Command {
     /// of the whole. Can be killed at any moment and started again.
     Ingest(Box<IngestArgs>),
     /// Write stored documents back, each verified by its hash.
+    ///
+    /// Modes and the modification times of files are kept. Owners,
+    /// extended attributes, hard links, and the times of directories and links are not stored. Killed,
+    /// it leaves one file named .io_fetcher- and 16 hexadecimal digits, which can be deleted.
     Extract(ExtractArgs),
     /// List what is stored.
     List(ListArgs),
@@ -135,9 +139,14 @@ pub(crate) struct ExtractArgs {
     /// given.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<PathBuf>,
-    /// Write below this directory, each document under its whole path. Nothing is overwritten.
+    /// Write below this directory, each document under its whole path. Nothing is overwritten or
+    /// removed, and links in it are not followed.
     #[arg(long, value_name = "DIR", required_unless_present = "stdout")]
     pub(crate) to: Option<PathBuf>,
+    /// Keep the setuid and setgid bits of modes. What is extracted is yours, so a program with such
+    /// a bit runs as you.
+    #[arg(long, requires = "to")]
+    pub(crate) setuid: bool,
     /// Write one document to standard output.
     #[arg(long, conflicts_with_all = ["to", "json"], requires = "names")]
     pub(crate) stdout: bool,

@@ -1,12 +1,12 @@
 //! `extract`: documents back as files, each verified by its hash before it gets its name.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
@@ -17,15 +17,36 @@ use crate::exit::{Exit, Failure};
 use crate::list::{self, Named};
 use crate::progress::Progress;
 use crate::record::{Document, What};
+use crate::tree::Tree;
+
+/// Bits of a mode by which a program runs as the owner or the group of its file.
+const SETUID_BITS: u32 = 0o6000;
+
+/// The longest name of a file.
+const FILE_NAME_BYTES_MAX: usize = 255;
+
+/// Hexadecimal digits of the hash that ends the name of a long URL.
+const URL_HASH_DIGITS: usize = 32;
 
 /// What was written, and what not.
-#[derive(Default)]
-struct Tally {
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
     files: u64,
     bytes: u64,
     links: u64,
     damaged: u64,
-    refused: u64,
+    pub(crate) refused: u64,
+    /// Files and directories without the setuid or setgid bits that they had.
+    pub(crate) without_setuid: u64,
+}
+
+/// An extraction under way.
+struct Extraction<'a> {
+    archive: &'a Archive,
+    tree: Tree,
+    /// Bits of a mode that are kept.
+    kept: u32,
+    tally: Tally,
 }
 
 pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
@@ -38,14 +59,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
     let Some(to) = &args.to else {
         return print_one(&archive, args);
     };
-    let mut tally = Tally::default();
-    let progress = Progress::new(None);
-    list::each(&archive, &args.names, |named| {
-        extract(&archive, to, &named, &mut tally);
-        progress.show(tally.files, archive_read(&archive), tally.bytes);
-        Ok(())
-    })?;
-    drop(progress);
+    let tally = extract(&archive, to, args)?;
     let seen = tally.files + tally.links + tally.damaged + tally.refused;
     if seen == 0 && !args.names.is_empty() {
         return Err(Failure::usage("no document has such a name; see `list`"));
@@ -56,6 +70,36 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
         Tally { refused: 1.., .. } => Exit::Partly,
         _ => Exit::Done,
     })
+}
+
+/// Writes the documents that `args` names below `to`.
+pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Result<Tally, Failure> {
+    let mut extraction = Extraction {
+        archive,
+        tree: Tree::new(to),
+        kept: if args.setuid {
+            0o7777
+        } else {
+            0o7777 & !SETUID_BITS
+        },
+        tally: Tally::default(),
+    };
+    let progress = Progress::new(None);
+    list::each(archive, &args.names, |named| {
+        extraction.take(&named);
+        let tally = &extraction.tally;
+        progress.show(tally.files, archive_read(archive), tally.bytes);
+        Ok(())
+    })?;
+    let Extraction {
+        tree, mut tally, ..
+    } = extraction;
+    tree.close(|path, error| {
+        tally.refused += 1;
+        let path = Escaped(path.as_os_str().as_bytes());
+        eprintln!("the mode of {path} is not what it was: {error}");
+    });
+    Ok(tally)
 }
 
 fn archive_read(archive: &Archive) -> u64 {
@@ -73,6 +117,7 @@ fn say(args: &ExtractArgs, tally: &Tally) {
             "links": tally.links,
             "damaged": tally.damaged,
             "refused": tally.refused,
+            "without_setuid": tally.without_setuid,
         });
         println!("{object}");
         return;
@@ -81,6 +126,12 @@ fn say(args: &ExtractArgs, tally: &Tally) {
         "{} files with {} bytes and {} links written, {} damaged, {} refused",
         tally.files, tally.bytes, tally.links, tally.damaged, tally.refused
     );
+    if tally.without_setuid > 0 {
+        println!(
+            "{} without the setuid or setgid bits that they had; see --setuid",
+            tally.without_setuid
+        );
+    }
 }
 
 fn print_one(archive: &Archive, args: &ExtractArgs) -> Result<Exit, Failure> {
@@ -114,35 +165,77 @@ fn print_one(archive: &Archive, args: &ExtractArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn extract(archive: &Archive, to: &Path, named: &Named, tally: &mut Tally) {
-    let result = match place(to, named) {
-        Some(target) => write(archive, &target, named),
-        None => Err(Trouble::Refused(
-            "its name would lead out of the directory".into(),
-        )),
-    };
-    match (result, &named.what) {
-        (Ok(()), What::File { .. }) => {
-            tally.files += 1;
-            tally.bytes += named.size;
-        }
-        (Ok(()), What::Link { .. }) => tally.links += 1,
-        (Ok(()), What::Directory) => {}
-        (Err(trouble), _) => {
-            let what = match trouble {
-                Trouble::Damaged(what) => {
-                    tally.damaged += 1;
-                    what
-                }
-                Trouble::Refused(what) => {
-                    tally.refused += 1;
-                    what
-                }
-            };
-            let (name, what) = (Escaped(&named.name), Escaped(what.as_bytes()));
-            eprintln!("not extracted {name}: {what}");
-        }
+impl Extraction<'_> {
+    /// Writes one document, link or directory, or reports why not.
+    fn take(&mut self, named: &Named) {
+        let result = match place(named) {
+            Some(target) => self.write(&target, named),
+            None => Err(Trouble::Refused(
+                "its name would lead out of the directory".into(),
+            )),
+        };
+        let tally = &mut self.tally;
+        let what = match (result, &named.what) {
+            (Ok(()), What::File { .. }) => {
+                tally.files += 1;
+                tally.bytes += named.size;
+                return;
+            }
+            (Ok(()), What::Link { .. }) => {
+                tally.links += 1;
+                return;
+            }
+            (Ok(()), What::Directory) => return,
+            (Err(Trouble::Damaged(what)), _) => {
+                tally.damaged += 1;
+                what
+            }
+            (Err(Trouble::Refused(what)), _) => {
+                tally.refused += 1;
+                what
+            }
+        };
+        let (name, what) = (Escaped(&named.name), Escaped(what.as_bytes()));
+        eprintln!("not extracted {name}: {what}");
     }
+
+    fn write(&mut self, target: &Path, named: &Named) -> Result<(), Trouble> {
+        let mode = named.mode & self.kept;
+        // The bits that the extracted file or directory has.
+        let has = match &named.what {
+            What::Link { target: to } => return Ok(self.tree.link(target, to)?),
+            What::Directory => match self.tree.directory(target, mode)? {
+                true => mode,
+                false => return Ok(()),
+            },
+            What::File { document } => {
+                let document = self
+                    .archive
+                    .document(*document)
+                    .map_err(|failure| Trouble::Damaged(failure.to_string()))?;
+                let archive = self.archive;
+                self.tree.file(target, |out| {
+                    content(archive, &document, out)?;
+                    out.set_permissions(Permissions::from_mode(mode))?;
+                    out.set_modified(time(named.mtime))?;
+                    // The system may leave out what we may not set.
+                    Ok::<_, Trouble>(out.metadata()?.permissions().mode())
+                })?
+            }
+        };
+        self.tally.without_setuid += u64::from(named.mode & SETUID_BITS & !has != 0);
+        Ok(())
+    }
+}
+
+/// A time in nanoseconds after 1970, or before.
+fn time(nanos: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanos.unsigned_abs());
+    let time = match nanos {
+        0.. => UNIX_EPOCH.checked_add(distance),
+        _ => UNIX_EPOCH.checked_sub(distance),
+    };
+    time.unwrap_or(UNIX_EPOCH)
 }
 
 enum Trouble {
@@ -156,14 +249,12 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Where a document goes: never outside of `to`, whatever the store says its name is.
-fn place(to: &Path, named: &Named) -> Option<PathBuf> {
+/// Where a document goes below the directory: never outside of it, whatever the store says its name is.
+fn place(named: &Named) -> Option<PathBuf> {
     if named.is_url {
-        // One name of printable characters; a slash in it would make directories.
-        let name = Escaped(&named.name).to_string().replace('/', "\\x2f");
-        return Some(to.join(name));
+        return Some(url_name(&named.name).into());
     }
-    let mut target = to.to_owned();
+    let mut target = PathBuf::new();
     for part in Path::new(OsStr::from_bytes(&named.name)).components() {
         match part {
             Component::RootDir => {}
@@ -174,60 +265,23 @@ fn place(to: &Path, named: &Named) -> Option<PathBuf> {
     Some(target)
 }
 
-fn write(archive: &Archive, target: &Path, named: &Named) -> Result<(), Trouble> {
-    if let What::Directory = named.what {
-        return Ok(fs::create_dir_all(target)?);
-    }
-    let folder = target.parent().unwrap_or(target);
-    fs::create_dir_all(folder)?;
-    match &named.what {
-        What::Link { target: to } => Ok(symlink(OsStr::from_bytes(to), target)?),
-        What::File { document } => {
-            let document = archive
-                .document(*document)
-                .map_err(|failure| Trouble::Damaged(failure.to_string()))?;
-            file(archive, &document, target, named)
+/// One name of printable characters, since a slash would make directories. The name of a long URL is
+/// cut and ends with a backslash, which stands before an `x` everywhere else, and its hash.
+fn url_name(url: &[u8]) -> String {
+    let mut name = Escaped(url).to_string().replace('/', "\\x2f");
+    if name.len() > FILE_NAME_BYTES_MAX {
+        let mut end = FILE_NAME_BYTES_MAX - 1 - URL_HASH_DIGITS;
+        while !name.is_char_boundary(end) {
+            end -= 1;
         }
-        What::Directory => Ok(()),
+        let hash = blake3::hash(url).to_hex();
+        name.replace_range(end.., &format!("\\{}", &hash[..URL_HASH_DIGITS]));
     }
+    name
 }
 
-/// Written under a passing name beside its place and linked to its name only when its hash is
-/// right; a link, unlike a renaming, refuses to replace what is there.
-fn file(
-    archive: &Archive,
-    document: &Document,
-    target: &Path,
-    named: &Named,
-) -> Result<(), Trouble> {
-    if target.symlink_metadata().is_ok() {
-        let what = "something has that name already, and nothing is overwritten";
-        return Err(Trouble::Refused(what.into()));
-    }
-    let mut passing = target.as_os_str().to_owned();
-    passing.push(".io_fetcher-part");
-    let passing = PathBuf::from(passing);
-    let mut options = OpenOptions::new();
-    let mut out = match options.write(true).create_new(true).open(&passing) {
-        // Left by a run that was killed.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(&passing)?;
-            options.open(&passing)?
-        }
-        opened => opened?,
-    };
-    let written = content(archive, document, &mut out).and_then(|()| {
-        out.set_permissions(Permissions::from_mode(named.mode & 0o777))?;
-        if let Ok(nanos) = u64::try_from(named.mtime) {
-            out.set_modified(UNIX_EPOCH + Duration::from_nanos(nanos))?;
-        }
-        Ok(fs::hard_link(&passing, target)?)
-    });
-    fs::remove_file(&passing)?;
-    written
-}
-
-fn content(archive: &Archive, document: &Document, out: &mut File) -> Result<(), Trouble> {
+/// Writes the content, and refuses it if its hash is not right.
+fn content(archive: &Archive, document: &Document, mut out: &File) -> Result<(), Trouble> {
     let mut hasher = blake3::Hasher::new();
     let mut written = Ok(());
     archive

@@ -44,6 +44,7 @@ mod stats;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod tune;
 mod walk;
 mod web;

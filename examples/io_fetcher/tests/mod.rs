@@ -2,6 +2,7 @@
 
 mod content;
 mod damage;
+mod extract;
 mod gc;
 mod index;
 mod kill;
@@ -77,12 +78,17 @@ impl Place {
 
     /// Extracts everything; the files that were extracted from the tree, by their names in it.
     pub(crate) fn extract(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        if self.out.exists() {
-            fs::remove_dir_all(&self.out).unwrap();
-        }
+        self.clear_out();
         let to = self.out.to_str().unwrap();
         assert_eq!(self.run(&["extract", "--to", to]).unwrap(), Exit::Done);
         files(&self.out.join(self.tree.strip_prefix("/").unwrap()))
+    }
+
+    /// Without what was extracted.
+    pub(crate) fn clear_out(&self) {
+        if self.out.exists() {
+            fs::remove_dir_all(&self.out).unwrap();
+        }
     }
 
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -9,7 +9,7 @@ use super::{Place, noise};
 use crate::exit::Exit;
 
 /// Serves `content` with an ETag at every path but `/none`; counts the bodies it sent.
-fn serve(content: Vec<u8>) -> (String, Arc<AtomicU64>) {
+pub(super) fn serve(content: Vec<u8>) -> (String, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let sent = Arc::new(AtomicU64::new(0));
