@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Ingest(Box<IngestArgs>),
     /// Write stored documents back, each verified by its hash.
     ///
-    /// Modes and the modification times of files are kept. Owners,
+    /// Modes and the modification times of files are kept, holes are where zeros are. Owners,
     /// extended attributes, hard links, and the times of directories and links are not stored. Killed,
     /// it leaves one file named .io_fetcher- and 16 hexadecimal digits, which can be deleted.
     Extract(ExtractArgs),

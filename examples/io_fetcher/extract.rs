@@ -14,6 +14,7 @@ use crate::archive::Archive;
 use crate::args::ExtractArgs;
 use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
+use crate::holes::Holes;
 use crate::list::{self, Named};
 use crate::progress::Progress;
 use crate::record::{Document, What};
@@ -281,17 +282,19 @@ fn url_name(url: &[u8]) -> String {
 }
 
 /// Writes the content, and refuses it if its hash is not right.
-fn content(archive: &Archive, document: &Document, mut out: &File) -> Result<(), Trouble> {
+fn content(archive: &Archive, document: &Document, out: &File) -> Result<(), Trouble> {
     let mut hasher = blake3::Hasher::new();
+    let mut out = Holes::new(out);
     let mut written = Ok(());
     archive
         .read(document, |part| {
             hasher.update(part);
-            written = out.write_all(part);
+            written = out.write(part);
             written.is_ok()
         })
         .map_err(Trouble::Damaged)?;
     written?;
+    out.finish()?;
     if *hasher.finalize().as_bytes() != document.hash {
         let what = "the stored content is not what was put in";
         return Err(Trouble::Damaged(what.into()));

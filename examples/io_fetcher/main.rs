@@ -24,6 +24,7 @@ mod exit;
 mod extract;
 mod forget;
 mod gc;
+mod holes;
 mod index;
 mod ingest;
 mod keys;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
@@ -220,6 +220,42 @@ fn a_directory_of_the_user_is_left_as_it_is() {
     assert_eq!(place.extract_with(&[]), Exit::Done);
     assert_eq!(place.mode("d"), 0o750);
     assert_eq!(fs::read(place.extracted("d/a")).unwrap(), b"a");
+}
+
+/// Bug: a file of holes took the disk that its zeros would take.
+#[test]
+fn holes_stay_holes() {
+    let place = Place::new();
+    let file = File::create(place.tree.join("sparse")).unwrap();
+    file.set_len((16 << 20) + 17).unwrap();
+    for at in [3_u64, 4096, (5 << 20) - 1, 12 << 20] {
+        file.write_all_at(&noise(at, 5000), at).unwrap();
+    }
+    file.sync_all().unwrap();
+    File::create(place.tree.join("hole"))
+        .unwrap()
+        .set_len(64 << 20)
+        .unwrap();
+    place.write("zeros", [0; 4096 * 3]);
+    for granularity in ["document", "line", "cdc"] {
+        place.clear_out();
+        if place.store.exists() {
+            fs::remove_dir_all(&place.store).unwrap();
+        }
+        drop(place.ingest(&["--granularity", granularity]));
+        assert_eq!(place.extract_with(&[]), Exit::Done);
+        assert!(
+            files(&place.extracted("")) == place.files(),
+            "{granularity}"
+        );
+        let bytes = |path: PathBuf| path.metadata().unwrap().blocks() * 512;
+        let (from, to) = (
+            bytes(place.tree.join("sparse")),
+            bytes(place.extracted("sparse")),
+        );
+        assert!(to <= from + (64 << 10), "{granularity}: {from} {to}");
+        assert!(bytes(place.extracted("hole")) <= 64 << 10);
+    }
 }
 
 /// Bug: a URL of a few hundred bytes was stored and could not be extracted.
