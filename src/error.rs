@@ -10,7 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the store.
 ///
-/// Each variant calls for a different action, which its message names.
+/// Each variant calls for a different action. Its text is a sentence that names the action and the
+/// cause: printing the error alone says all there is.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -94,6 +95,20 @@ impl Error {
         })
     }
 
+    /// The nearest kind of the system's errors. `Interrupted` is none of them: callers repeat that.
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Io { source, .. } => source.kind(),
+            Error::Corrupt(_) => io::ErrorKind::InvalidData,
+            Error::Missing { .. } | Error::NotAStore { .. } => io::ErrorKind::NotFound,
+            Error::Locked { .. } => io::ErrorKind::WouldBlock,
+            Error::ReadOnly => io::ErrorKind::PermissionDenied,
+            Error::Poisoned { cause } | Error::Stalled { cause } => cause.kind(),
+            Error::Invalid(_) => io::ErrorKind::InvalidInput,
+            Error::Closed | Error::Cancelled => io::ErrorKind::Other,
+        }
+    }
+
     /// Whether the operating system reported that no space is left, or that a quota or the limit on
     /// the size of files (`ulimit -f`) is used up.
     pub fn is_disk_full(&self) -> bool {
@@ -115,9 +130,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io { path, .. } => {
-                write!(f, "the system refused an operation on {}", path.display())
-            }
+            Error::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Error::Corrupt(corruption) => corruption.fmt(f),
             Error::Missing { path } => write!(
                 f,
@@ -132,13 +145,15 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::ReadOnly => f.write_str("the store is open for reading only"),
-            Error::Poisoned { .. } => f.write_str(
+            Error::Poisoned { cause } => write!(
+                f,
                 "writes are refused after an earlier failure; reads go on; open the store again \
-                 to recover",
+                 to recover; the failure was: {cause}"
             ),
-            Error::Stalled { .. } => f.write_str(
+            Error::Stalled { cause } => write!(
+                f,
                 "memory for writes is used up while background work keeps failing; remove the \
-                 cause and try again",
+                 cause and try again: {cause}"
             ),
             Error::Invalid(what) => f.write_str(what),
             Error::Closed => f.write_str("the store is closed"),
@@ -148,12 +163,23 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// The cause behind the one that the text names, so that a program that prints the chain says
+    /// nothing twice.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io { source, .. } => Some(&**source),
-            Error::Poisoned { cause } | Error::Stalled { cause } => Some(&**cause),
+            Error::Io { source, .. } => source.source(),
+            Error::Poisoned { cause } | Error::Stalled { cause } => cause.source(),
             _ => None,
         }
+    }
+}
+
+/// For functions that return errors of the system. The kind is that of the cause where the system
+/// refused something, and the nearest one otherwise; the error itself stays within
+/// ([`io::Error::get_ref`]).
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        io::Error::new(error.kind(), error)
     }
 }
 
@@ -166,5 +192,106 @@ impl fmt::Display for Corruption {
             self.offset,
             self.what
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    fn full() -> Error {
+        Error::io("data/000012.seg", ErrorKind::StorageFull.into())
+    }
+
+    /// One of each variant, and the kind of the system's error that it becomes.
+    fn all() -> Vec<(Error, ErrorKind)> {
+        let path = || PathBuf::from("data");
+        let what = || "no manifest".to_owned();
+        let (poison, stall) = (Arc::new(full()), Arc::new(full()));
+        vec![
+            (full(), ErrorKind::StorageFull),
+            (Error::corrupt(&path(), 7, what()), ErrorKind::InvalidData),
+            (
+                Error::io(path(), ErrorKind::NotFound.into()),
+                ErrorKind::NotFound,
+            ),
+            (
+                Error::NotAStore {
+                    path: path(),
+                    what: what(),
+                },
+                ErrorKind::NotFound,
+            ),
+            (Error::Locked { path: path() }, ErrorKind::WouldBlock),
+            (Error::ReadOnly, ErrorKind::PermissionDenied),
+            (Error::Poisoned { cause: poison }, ErrorKind::StorageFull),
+            (Error::Stalled { cause: stall }, ErrorKind::StorageFull),
+            (Error::Invalid(what()), ErrorKind::InvalidInput),
+            (Error::Closed, ErrorKind::Other),
+            (Error::Cancelled, ErrorKind::Other),
+        ]
+    }
+
+    /// As a program prints it that goes through the causes.
+    fn printed(error: &dyn std::error::Error) -> String {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        text
+    }
+
+    #[test]
+    fn the_text_names_the_cause_and_a_chain_says_it_once() {
+        let cause = full().to_string();
+        assert_eq!(cause, "data/000012.seg: no storage space");
+        for (error, kind) in all() {
+            let text = error.to_string();
+            let is_full = kind == ErrorKind::StorageFull;
+            assert_eq!(text.matches(&cause).count(), usize::from(is_full), "{text}");
+            assert_eq!(printed(&error), text);
+        }
+    }
+
+    #[test]
+    fn what_is_behind_the_cause_is_the_source() {
+        #[derive(Debug)]
+        struct Outer(io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the server answered nonsense")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let outer = Outer(io::Error::other("bad header"));
+        let error = Error::io("data/x", io::Error::other(outer));
+        let all = "data/x: the server answered nonsense: bad header";
+        assert_eq!(printed(&error), all);
+        let poisoned = Error::Poisoned {
+            cause: Arc::new(error),
+        };
+        let text = printed(&poisoned);
+        assert!(text.ends_with(all), "{text}");
+        assert_eq!(text.matches("bad header").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn an_error_becomes_one_of_the_system_and_stays_itself_within() {
+        for (error, kind) in all() {
+            let text = error.to_string();
+            let system = io::Error::from(error);
+            assert_eq!(system.kind(), kind, "{text}");
+            assert_eq!(printed(&system), text);
+            let within = system.get_ref().and_then(|inner| inner.downcast_ref());
+            assert!(within.is_some_and(|inner: &Error| inner.to_string() == text));
+        }
     }
 }

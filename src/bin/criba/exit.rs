@@ -167,6 +167,19 @@ mod tests {
     }
 
     #[test]
+    fn a_cause_that_the_sentence_names_is_not_printed_again() {
+        let error = criba::Error::Io {
+            path: "x".into(),
+            source: std::sync::Arc::new(io::ErrorKind::StorageFull.into()),
+        };
+        let Failure::Said(said) = Failure::from(error) else {
+            panic!("said")
+        };
+        assert_eq!(said.sentence, "x: no storage space");
+        assert!(said.causes.is_empty(), "{:?}", said.causes);
+    }
+
+    #[test]
     fn help_names_every_code() {
         let all = [
             Exit::Done,
