@@ -192,9 +192,13 @@ impl Builder {
         self
     }
 
-    /// Whether the journal is written through a memory map of some room that is reserved ahead,
-    /// where the system can do that (Linux, on most file systems). Default `true`: a write then
-    /// survives a kill of the process without a system call. What survives power loss is the same.
+    /// Whether the journal may be written through a memory map of room that is reserved ahead.
+    /// Default `true`: a write then survives a kill of the process without a system call. Both
+    /// ways keep the same promises.
+    ///
+    /// The map is used on Linux, on ext4 and tmpfs. Other file systems may need new room for a page
+    /// that is written again, and a full disk would end the process. There the journal is written
+    /// by calls, whatever is set here.
     ///
     /// When the device fails while a page of the map is written to, the system may end the process
     /// with SIGBUS where a call would have returned an error.

@@ -303,6 +303,28 @@ pub(crate) const LIVES: &[Plot] = &[
             Close,
         ],
     ),
+    // What a kill leaves of an append is another thing than with the map that all others have.
+    with(
+        "journal by calls",
+        |builder| builder.map_journal(false),
+        SMALL,
+        &[
+            Write(Buffered),
+            Write(Buffered),
+            Write(Process),
+            Write(Synced),
+            Write(Buffered),
+            Write(Process),
+            Flush,
+            Write(Buffered),
+            Write(Synced),
+            Write(Process),
+            Kill,
+            Write(Buffered),
+            Write(Process),
+            Close,
+        ],
+    ),
 ];
 
 /// Lives in which threads work beside who writes, so that no two recordings are alike.
