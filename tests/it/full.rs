@@ -14,6 +14,8 @@ use crate::mounts::{Kind, Mount, skipped};
 
 /// Names the store to the child: its presence makes a child of the test.
 const STORE: &str = "CRIBA_FULL_STORE";
+/// Bytes of a memtable of the child.
+const MEMTABLE: &str = "CRIBA_FULL_MEMTABLE";
 const CHILD: &str = "full::the_child_writes_until_nothing_goes";
 
 const THREADS: usize = 4;
@@ -24,9 +26,13 @@ const WRITES: usize = 100_000;
 /// What is left free when the child begins.
 const FREE_BYTES: u64 = 20 << 20;
 
+/// How often a thread tries again after [`Error::Stalled`]: room may come back when a merge ends.
+const TRIES: usize = 500;
+
 fn builder(path: &Path) -> Builder {
+    let memtable = std::env::var(MEMTABLE).map_or(1 << 20, |bytes| bytes.parse().unwrap());
     Db::builder(path)
-        .memtable_bytes(4 << 20)
+        .memtable_bytes(memtable)
         .segment_bytes(1 << 20)
 }
 
@@ -47,9 +53,9 @@ fn value(thread: usize, n: usize) -> Vec<u8> {
 }
 
 fn durability(n: usize) -> Durability {
-    match n % 64 {
+    match n % 16 {
         0 => Durability::Sync,
-        n if n % 8 == 0 => Durability::Process,
+        n if n % 4 == 0 => Durability::Process,
         _ => Durability::Buffered,
     }
 }
@@ -89,12 +95,18 @@ fn the_child_writes_until_nothing_goes() {
 /// How many writes are promised, and what ended them.
 fn write(db: &Db, thread: usize) -> (usize, Error) {
     let mut kept = 0;
-    for n in 0..WRITES {
+    let mut tries = 0;
+    let mut n = 0;
+    while n < WRITES {
         let mut batch = db.batch();
         batch.put(key(thread, n), value(thread, n));
         match batch.commit_with(durability(n)) {
-            Ok(()) if durability(n) == Durability::Buffered => {}
-            Ok(()) => kept = n + 1,
+            Ok(()) if durability(n) == Durability::Buffered => n += 1,
+            Ok(()) => {
+                n += 1;
+                kept = n;
+            }
+            Err(Error::Stalled { .. }) if tries < TRIES => tries += 1,
             Err(error) => return (kept, error),
         }
     }
@@ -102,7 +114,7 @@ fn write(db: &Db, thread: usize) -> (usize, Error) {
 }
 
 /// Runs the child; returns what it promised of each thread.
-fn run_child(store: &Path, prefix: &[&str]) -> Vec<usize> {
+fn run_child(store: &Path, memtable: u64, prefix: &[&str]) -> Vec<usize> {
     let exe = std::env::current_exe().unwrap();
     let arguments = ["--exact", CHILD, "--nocapture", "--test-threads=1"];
     let mut command = match prefix.split_first() {
@@ -116,6 +128,7 @@ fn run_child(store: &Path, prefix: &[&str]) -> Vec<usize> {
     let output = command
         .args(arguments)
         .env(STORE, store)
+        .env(MEMTABLE, memtable.to_string())
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -163,7 +176,7 @@ fn fill_up(mount: Option<Mount>) {
     file.set_len(len - FREE_BYTES).unwrap();
     file.sync_all().unwrap();
     let store = mount.path().join("store");
-    let kept = run_child(&store, &[]);
+    let kept = run_child(&store, 1 << 20, &[]);
     drop(file);
     std::fs::remove_file(filler).unwrap();
     check(&store, &kept);
@@ -201,7 +214,7 @@ fn a_limit_on_the_size_of_files_ends_writes_by_errors() {
     for limit in [100_000, 1_200_000] {
         let store = directory.path().join(limit.to_string());
         let limit = format!("--fsize={limit}");
-        let kept = run_child(&store, &["prlimit", &limit]);
+        let kept = run_child(&store, 4 << 20, &["prlimit", &limit]);
         check(&store, &kept);
     }
 }
