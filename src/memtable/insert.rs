@@ -108,7 +108,7 @@ pub(super) struct Inserter {
     inners: Numbers,
     path: Vec<Step>,
     /// Bytes that all keys begin with: the prefix of nodes at the edges.
-    common: usize,
+    common: u16,
     /// Where the next entry goes while they come in ascending order.
     end: Option<End>,
     /// Nodes that are being replaced: to be recycled when that is done.
@@ -192,11 +192,11 @@ impl Tree {
     fn admit(&self, inserter: &mut Inserter, key: &[u8]) {
         let Some(beginning) = self.beginning.get() else {
             let common = &key[..key.len().min(COMMON_BYTES_MAX)];
-            inserter.common = common.len();
+            inserter.common = common_bytes(common, key);
             self.beginning.get_or_init(|| common.into());
             return;
         };
-        if key.starts_with(&beginning[..inserter.common]) {
+        if key.starts_with(&beginning[..usize::from(inserter.common)]) {
             return;
         }
         inserter.common = common_bytes(beginning, key);
@@ -418,7 +418,7 @@ impl Tree {
         &self,
         inserter: &mut Inserter,
         slots: &[Slot],
-        (prefix, fences): (usize, Fences),
+        (prefix, fences): (u16, Fences),
     ) -> NodeRef {
         let (number, is_used) = inserter.leaves.next();
         let leaf = self.leaves.make(number);
@@ -477,7 +477,7 @@ impl Tree {
         }
     }
 
-    fn head_of(&self, entry: EntryRef, prefix: usize) -> u32 {
+    fn head_of(&self, entry: EntryRef, prefix: u16) -> u32 {
         if entry == EntryRef::NONE {
             return 0;
         }
@@ -485,7 +485,7 @@ impl Tree {
     }
 
     /// Bytes that all keys between the fences begin with.
-    fn shared_prefix(&self, inserter: &Inserter, fences: Fences) -> usize {
+    fn shared_prefix(&self, inserter: &Inserter, fences: Fences) -> u16 {
         if fences.are_open() {
             return inserter.common;
         }
@@ -494,8 +494,9 @@ impl Tree {
     }
 }
 
-/// Bytes that both begin with.
-fn common_bytes(left: &[u8], right: &[u8]) -> usize {
+/// Bytes that both begin with: of two keys, so that two bytes hold their number.
+fn common_bytes(left: &[u8], right: &[u8]) -> u16 {
     let pairs = left.iter().zip(right);
-    pairs.take_while(|(left, right)| left == right).count()
+    let count = pairs.take_while(|(left, right)| left == right).count();
+    u16::try_from(count).expect("a key has at most `MAX_KEY_BYTES`")
 }

@@ -15,8 +15,11 @@
 //! seqlocks get along with programming language memory models?", 2012, section 4). Names of
 //! entries and nodes are valid whenever they are read, so that nothing worse can come of it.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering as Memory, fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering as Memory, fence,
+};
 
+use crate::key::MAX_KEY_BYTES;
 use crate::prefetch::prefetch;
 
 use super::entries::EntryRef;
@@ -52,31 +55,18 @@ impl NodeRef {
 }
 
 /// The bytes that all keys of a node begin with: how many.
+///
+/// Heads are made behind the very prefix that the node has, and looked for behind it: its length is
+/// exact. Two bytes hold the length of any key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prefix {
-    pub(super) bytes: usize,
+    pub(super) bytes: u16,
     /// All keys of the tree begin with them, and not because they lie between these of that node: a key
     /// that is looked for there may begin otherwise.
     pub(super) is_of_all: bool,
 }
 
-/// The flag of prefixes that are of all keys. Keys are shorter than 64 KiB; a part of a longer prefix
-/// does as well.
-const OF_ALL: u16 = 1 << 15;
-
-impl Prefix {
-    fn from_u16(prefix: u16) -> Prefix {
-        Prefix {
-            bytes: usize::from(prefix & !OF_ALL),
-            is_of_all: prefix & OF_ALL != 0,
-        }
-    }
-
-    fn to_u16(self) -> u16 {
-        let bytes = u16::try_from(self.bytes).unwrap_or(u16::MAX);
-        bytes.min(!OF_ALL) | if self.is_of_all { OF_ALL } else { 0 }
-    }
-}
+const _: () = assert!(MAX_KEY_BYTES <= u16::MAX as usize);
 
 /// Which slots are in use, sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -115,8 +105,8 @@ impl Order {
 /// Four bytes of a key from `prefix` on, as a number that is sorted as they are. Of shorter keys
 /// what is missing counts as zeros.
 #[inline]
-pub(super) fn head(key: &[u8], prefix: usize) -> u32 {
-    let rest = key.get(prefix..).unwrap_or_default();
+pub(super) fn head(key: &[u8], prefix: u16) -> u32 {
+    let rest = key.get(usize::from(prefix)..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk() {
         return u32::from_le_bytes(*bytes).swap_bytes();
     }
@@ -134,9 +124,11 @@ pub(super) fn head(key: &[u8], prefix: usize) -> u32 {
 pub(super) struct Leaf {
     order: AtomicU64,
     generation: AtomicU32,
-    prefix: AtomicU16,
+    /// The [`Prefix`], which changes only together with the generation.
+    prefix_bytes: AtomicU16,
+    prefix_is_of_all: AtomicBool,
     /// Slots written so far; only the writer looks.
-    used: AtomicU16,
+    used: AtomicU8,
     heads: [AtomicU32; SLOTS],
     entries: [AtomicU32; SLOTS],
 }
@@ -181,12 +173,17 @@ impl Leaf {
 
     #[inline]
     pub(super) fn prefix(&self) -> Prefix {
-        Prefix::from_u16(self.prefix.load(Memory::Relaxed))
+        Prefix {
+            bytes: self.prefix_bytes.load(Memory::Relaxed),
+            is_of_all: self.prefix_is_of_all.load(Memory::Relaxed),
+        }
     }
 
     /// Before the first slot is written.
     pub(super) fn set_prefix(&self, prefix: Prefix) {
-        self.prefix.store(prefix.to_u16(), Memory::Relaxed);
+        self.prefix_bytes.store(prefix.bytes, Memory::Relaxed);
+        self.prefix_is_of_all
+            .store(prefix.is_of_all, Memory::Relaxed);
     }
 
     /// Slots that can still be written.

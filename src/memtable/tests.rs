@@ -3,6 +3,7 @@
 use super::*;
 use crate::cursor::Cursor as _;
 use crate::filter::hash_key;
+use crate::key::MAX_KEY_BYTES;
 
 fn table(entries: &[(&str, u64, &str)]) -> Arc<Memtable> {
     let table = Memtable::new(1 << 16);
@@ -157,6 +158,14 @@ fn odd_key(n: u64) -> Vec<u8> {
 
 /// The table and the sorted list agree on everything: lookups, walks from everywhere, counts.
 fn compare_with_list(keys: impl Iterator<Item = Vec<u8>>) -> Arc<Memtable> {
+    compare_where(keys, (0..200).map(|n| odd_key(scrambled(n) % 6000)))
+}
+
+/// The same, with lookups of these keys and walks from there.
+fn compare_where(
+    keys: impl Iterator<Item = Vec<u8>>,
+    asked: impl Iterator<Item = Vec<u8>>,
+) -> Arc<Memtable> {
     let table = Arc::new(Memtable::new(1 << 16));
     let mut list: Vec<(Vec<u8>, std::cmp::Reverse<u64>)> = Vec::new();
     for (n, key) in (1_u64..).zip(keys) {
@@ -183,8 +192,7 @@ fn compare_with_list(keys: impl Iterator<Item = Vec<u8>>) -> Arc<Memtable> {
     let mut backward = list.clone();
     backward.reverse();
     assert!(all(Direction::Backward, Bound::Unbounded) == backward);
-    for n in 0..200 {
-        let key = odd_key(scrambled(n) % 6000);
+    for (n, key) in (0..).zip(asked) {
         let sequence = scrambled(n) % (list.len() as u64 + 2);
         let found = table.get(hash_key(1, &key), &key, Sequence(sequence));
         let expected = list.iter().find(|(k, s)| *k == key && s.0 <= sequence);
@@ -210,6 +218,40 @@ fn compare_with_list(keys: impl Iterator<Item = Vec<u8>>) -> Arc<Memtable> {
 fn a_tree_is_a_sorted_list() {
     for count in [0, 1, 14, 15, 16, 17, 31, 200, 3000] {
         compare_with_list((0..count).map(odd_key));
+    }
+}
+
+/// Keys of up to the greatest length that share this many bytes: 60 of them, then 20 versions of the
+/// last, so that some nodes lie between two separators of the same key.
+fn alike(shared: usize) -> Vec<Vec<u8>> {
+    let key = |n: u8| {
+        let end = vec![n; 1 + usize::from(n) % 5 * 16];
+        let mut key = [vec![b'k'; shared], end].concat();
+        key.truncate(MAX_KEY_BYTES);
+        key
+    };
+    (0..80).map(|n| key(n.min(60))).collect()
+}
+
+/// Bug: a node kept at most 32,767 as the length of its prefix. Heads were made behind the real prefix
+/// and looked for behind the shorter one, so most of these keys were not found.
+#[test]
+fn keys_may_share_as_much_as_they_have() {
+    for shared in [32_766, 32_767, 32_768, 32_769, 40_000, 65_530, 65_533] {
+        let ascending = alike(shared);
+        let descending: Vec<_> = ascending.iter().rev().cloned().collect();
+        let shuffled = (0..80).map(|n| ascending[n * 37 % 80].clone()).collect();
+        for keys in [ascending.clone(), descending, shuffled] {
+            // Keys that are there, keys that may be, and keys before and behind all.
+            let beside = |key: &[u8]| [key, &key[..key.len() - 1]].map(<[u8]>::to_vec);
+            let asked = [0, 30, 60].iter().flat_map(|n| beside(&ascending[*n]));
+            let ends = [
+                vec![b'k'; shared / 2],
+                vec![b'k'; MAX_KEY_BYTES],
+                vec![b'l'],
+            ];
+            compare_where(keys.into_iter(), asked.chain(ends));
+        }
     }
 }
 

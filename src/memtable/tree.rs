@@ -171,7 +171,8 @@ impl Tree {
         if !prefix.is_of_all {
             return Ordering::Equal;
         }
-        let common = self.beginning.get().and_then(|all| all.get(..prefix.bytes));
+        let bytes = usize::from(prefix.bytes);
+        let common = self.beginning.get().and_then(|all| all.get(..bytes));
         let common = common.unwrap_or_default();
         if key.starts_with(common) {
             return Ordering::Equal;

@@ -26,6 +26,7 @@ mod interleavings;
 mod kept;
 mod kill;
 mod linear;
+mod long_keys;
 mod many;
 mod model;
 mod mounts;
