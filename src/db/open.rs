@@ -106,6 +106,11 @@ impl Opener {
             // Nobody has ever written here through this path; there is nothing to lock.
             return Ok(None);
         }
+        if !self.is_read_only() {
+            self.storage
+                .check_room()
+                .map_err(|error| Error::io(self.path(), error))?;
+        }
         let locked = if self.is_read_only() {
             self.storage.lock_shared(LOCK)
         } else {

@@ -166,6 +166,10 @@ impl Storage for Counting {
         self.inner.create_dir()
     }
 
+    fn check_room(&self) -> io::Result<()> {
+        self.inner.check_room()
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         self.inner.list()
     }

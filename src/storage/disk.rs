@@ -21,7 +21,7 @@ use memmap2::Advice;
 
 use super::append::Appended;
 use super::removals::Removals;
-use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage};
+use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, room};
 use crate::slice::Slice;
 
 const FILE_MODE: u32 = 0o600;
@@ -131,6 +131,10 @@ impl Storage for Disk {
         make_dir(&self.path)
     }
 
+    fn check_room(&self) -> io::Result<()> {
+        room::check(&self.path)
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
@@ -213,6 +217,11 @@ fn guard(file: File, locked: Result<(), TryLockError>) -> io::Result<Box<dyn Loc
 /// Whether anything has this name.
 pub(crate) fn is_there(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
+}
+
+/// The path without symbolic links. One that leads nowhere stays as it is.
+pub(crate) fn real_path(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Renames a directory beside itself, durably. Nothing has the new name.

@@ -12,11 +12,12 @@ mod limit;
 mod mappable;
 mod memory;
 mod removals;
+mod room;
 mod window;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
-pub(crate) use disk::{is_there, rename_directory};
+pub(crate) use disk::{is_there, real_path, rename_directory};
 pub use memory::{Bounds, CrashState, History, Memory, Survivors};
 
 use std::any::Any;
@@ -65,6 +66,16 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     ///
     /// When it cannot be made, or a file of that name is in the way.
     fn create_dir(&self) -> io::Result<()>;
+
+    /// Asks whether files can be made and written here, and changes nothing. By default it is
+    /// taken for granted.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be written, or the disk has no free block.
+    fn check_room(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The names in the directory, sorted. Anything that is not a regular file (a symbolic link,
     /// a folder) is listed too.

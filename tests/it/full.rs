@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use criba::{Builder, Db, Durability, Error};
+use criba::{Access, Builder, Db, Durability, Error};
 
 use crate::mounts::{Kind, Mount, skipped};
 
@@ -202,6 +202,35 @@ fn a_full_btrfs_ends_writes_by_errors() {
 #[test]
 fn a_full_xfs_ends_writes_by_errors() {
     fill_up(Mount::image(Kind::Xfs, 320 << 20));
+}
+
+/// Opening for writing says that nothing can be written, and changes nothing.
+#[test]
+fn open_reports_a_full_disk_and_a_read_only_one() {
+    for mount in [Mount::tmpfs(8 << 20), Mount::image(Kind::Ext4, 16 << 20)] {
+        let Some(mount) = mount else { return };
+        let store = mount.path().join("store");
+        let open = || builder(&store).open();
+        let db = open().unwrap();
+        db.put("key", "value").unwrap();
+        db.close().unwrap();
+        let filler = mount.fill();
+        let error = open().unwrap_err();
+        assert!(error.is_disk_full(), "{error}");
+        assert!(error.to_string().contains("reading only"), "{error}");
+        let new = Db::open(mount.path().join("new")).unwrap_err();
+        assert!(new.is_disk_full(), "{new}");
+        std::fs::remove_file(filler).unwrap();
+        mount.make_read_only();
+        let error = open().unwrap_err().to_string();
+        assert!(error.contains("Read-only file system"), "{error}");
+        let reader = builder(&store).access(Access::ReadOnly).open().unwrap();
+        assert_eq!(reader.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        drop(reader);
+        mount.make_writable();
+        let db = open().unwrap();
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
 }
 
 #[test]

@@ -466,3 +466,50 @@ fn the_command_says_what_is_lost() {
         Some(2)
     );
 }
+
+/// What a kill or a cut leaves of the last write is told, as `open` does.
+#[test]
+fn a_torn_tail_is_remarked() {
+    let memory = Memory::new();
+    let db = builder(&memory).map_journal(false).open().unwrap();
+    for n in 0..20 {
+        db.put(format!("key{n:02}"), "value").unwrap();
+    }
+    let image = memory.crash(Survivors::Everything);
+    let (repaired, model) = repair(&image, "whole");
+    assert_eq!((repaired.remarks.len(), repaired.lost.len()), (0, 0));
+    assert_eq!(model.len(), 20);
+    let journal = names(&image, ".journal").pop().unwrap();
+    let mut bytes = image.bytes_of(&journal).unwrap();
+    bytes.truncate(bytes.len() - 10);
+    image.replace(&journal, bytes);
+    let (repaired, model) = repair(&image, "cut");
+    assert_eq!(model.len(), 19);
+    assert_eq!(repaired.remarks.len(), 1, "{:?}", repaired.remarks);
+    assert!(
+        repaired.remarks[0].contains(&journal),
+        "{:?}",
+        repaired.remarks
+    );
+}
+
+/// The link still leads to the store, and the old one lies beside the new one.
+#[test]
+fn a_store_behind_a_symbolic_link_is_repaired_where_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let real = directory.path().join("real");
+    let other = directory.path().join("elsewhere");
+    std::fs::create_dir(&real).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let (store, link) = (real.join("store"), other.join("link"));
+    let db = Db::open(&store).unwrap();
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    std::os::unix::fs::symlink(&store, &link).unwrap();
+    let (repaired, kept) = Db::builder(&link).repair_in_place(&mut |_| {}).unwrap();
+    assert_eq!(repaired.keys, 1);
+    assert_eq!(kept.parent(), store.canonicalize().unwrap().parent());
+    assert!(link.is_symlink());
+    let db = Db::open(&link).unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}

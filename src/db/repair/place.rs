@@ -52,6 +52,8 @@ impl Builder {
     /// damaged one to `NAME.damaged-N`, with the first number that is free, and the new one to
     /// `NAME`. Returns where the damaged one is kept.
     ///
+    /// Through a symbolic link, `NAME` is the directory that it leads to.
+    ///
     /// A crash between the two renames leaves no store at `NAME`; the whole new one is
     /// `NAME.repairing` then, to be renamed by hand.
     ///
@@ -72,7 +74,8 @@ impl Builder {
         means: &Means<'_>,
         watch: &mut dyn FnMut(u64),
     ) -> Result<(Repaired, PathBuf)> {
-        let path = self.path.clone();
+        // A symbolic link stays: the new store lies beside the old one, where the link leads.
+        let path = storage::real_path(&self.path);
         let under_way = beside(&path, UNDER_WAY)?;
         if !storage::is_there(&path) && storage::is_there(&under_way) {
             let what = format!(

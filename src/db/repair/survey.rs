@@ -115,7 +115,7 @@ impl Survey {
             if !hides {
                 return Ok(Survey {
                     lost: [lost, survey.lost].concat(),
-                    remarks,
+                    remarks: [remarks, survey.remarks].concat(),
                     ..survey
                 });
             }
@@ -126,7 +126,7 @@ impl Survey {
         let survey = of_all_files(source, &files, store_id)?;
         Ok(Survey {
             lost: [lost, survey.lost].concat(),
-            remarks,
+            remarks: [remarks, survey.remarks].concat(),
             ..survey
         })
     }
@@ -284,6 +284,7 @@ fn replay(source: &Arc<dyn Storage>, ids: &[u64], expect: &Expect<'_>) -> Result
         Ok(recovered) => {
             survey.operations = recovered.operations;
             survey.table = strict;
+            survey.remarks = recovered.torn.iter().map(left_out).collect();
         }
         Err(Error::Corrupt(_) | Error::Missing { .. }) => {
             let mut apply = apply_to(source, &survey.table);
@@ -295,6 +296,17 @@ fn replay(source: &Arc<dyn Storage>, ids: &[u64], expect: &Expect<'_>) -> Result
         Err(error) => return Err(error),
     }
     Ok(survey)
+}
+
+/// In words, what recovery drops from the end of a journal.
+fn left_out(torn: &journal::Torn) -> String {
+    format!(
+        "{}: {} bytes from byte {} on hold no whole write and were left out; a killed process \
+         leaves that of a write it had not acknowledged, and a file that was cut looks the same",
+        torn.path.display(),
+        torn.dropped_bytes,
+        torn.offset
+    )
 }
 
 /// Inserts the operations of a record, all or none. Nothing is hashed: the table is only walked.
