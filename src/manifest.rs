@@ -502,14 +502,12 @@ impl Log {
         let name = file_name(header.manifest_id);
         let path = storage.path_of(&name);
         let at = |error| Error::io(&path, error);
-        let edit = state
-            .as_edit()
-            .encode(header.manifest_id, 0, HEADER_BYTES as u64);
+        let edit = encoded(&state.as_edit(), header.manifest_id, 0, HEADER_BYTES as u64)?;
+        let offset = (HEADER_BYTES + edit.len()) as u64;
         let mut file = storage.create(&name).map_err(at)?;
         file.append(&[&header.encode(), &edit]).map_err(at)?;
         file.sync().map_err(at)?;
         storage.sync_dir().map_err(at)?;
-        let offset = (HEADER_BYTES + state.as_edit().encode(0, 0, 0).len()) as u64;
         Ok(Log {
             file,
             path,
@@ -520,7 +518,7 @@ impl Log {
     }
 
     fn append(&mut self, edit: &Edit, manifest_id: u64) -> Result<()> {
-        let bytes = edit.encode(manifest_id, self.edits, self.offset);
+        let bytes = encoded(edit, manifest_id, self.edits, self.offset)?;
         self.file
             .append(&[&bytes])
             .map_err(|error| Error::io(&self.path, error))?;
@@ -531,6 +529,12 @@ impl Log {
         self.edits += 1;
         Ok(())
     }
+}
+
+fn encoded(edit: &Edit, manifest_id: u64, ordinal: u64, offset: u64) -> Result<Vec<u8>> {
+    let too_long = "the keys at the ends of segments take 4 GiB: choose a larger segment_bytes";
+    let bytes = edit.encode(manifest_id, ordinal, offset);
+    bytes.ok_or_else(|| Error::Invalid(too_long.into()))
 }
 
 /// Whether an intact later edit stands behind a damaged one: then that is no torn tail.

@@ -330,13 +330,14 @@ impl Ribbon {
 
     /// Appends the header bytes; `docs/format.md` has the table.
     pub(super) fn encode(&self, header: &mut Vec<u8>) {
-        // Both counts are bounded by construction: LAYERS_MAX, and stash entries by the keys of a
-        // segment, which are counted in 32 bits.
+        // There are LAYERS_MAX at most.
         header.push(self.planes.narrow);
         header.push(self.planes.wide);
         header.push(self.layers.len() as u8);
         header.push(u8::from(self.tail.is_some()));
-        header.extend((self.stash.len() as u32).to_le_bytes());
+        let stashed = u32::try_from(self.stash.len());
+        let stashed = stashed.expect("a ribbon has fewer than 2^32 keys");
+        header.extend(stashed.to_le_bytes());
         for layer in self.layers.iter().chain(&self.tail) {
             header.extend(layer.blocks.to_le_bytes());
             header.extend(layer.split.to_le_bytes());

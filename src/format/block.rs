@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use super::cursor::{Cursor, Malformed};
-use super::varint;
+use super::{four_bytes, varint};
 use crate::key::{self, Kind, Sequence};
 use crate::prefetch::prefetch;
 
@@ -74,7 +74,7 @@ impl Builder {
     /// Ordinal of the group that the next entry goes to.
     pub(crate) fn next_group(&self) -> u32 {
         let open = self.in_group > 0 && self.in_group < self.group_entries_max;
-        let groups = u32::try_from(self.offsets.len()).unwrap_or(u32::MAX);
+        let groups = four_bytes(self.offsets.len() as u64);
         if open {
             groups.saturating_sub(1)
         } else {
@@ -110,14 +110,22 @@ impl Builder {
     }
 
     /// Adds the next entry; entries come in the order of [`key::compare`].
+    ///
+    /// # Panics
+    ///
+    /// If its sequence is below the base, or if the payload before it has 4 GiB: a block of that
+    /// length would have to hold four of the longest entries, and one such entry fills a block.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) {
         let shared = self.shared_with(entry.key);
         if self.in_group == 0 || self.in_group >= self.group_entries_max {
-            self.offsets
-                .push(u32::try_from(self.payload.len()).unwrap_or(u32::MAX));
+            self.offsets.push(four_bytes(self.payload.len() as u64));
             self.in_group = 0;
         }
         let suffix = entry.key.get(shared..).unwrap_or_default();
+        assert!(
+            entry.sequence >= self.base,
+            "a block begins with its least sequence"
+        );
         let age = entry.sequence.0.saturating_sub(self.base.0);
         varint::encode(shared as u64, &mut self.payload);
         varint::encode(suffix.len() as u64, &mut self.payload);
@@ -138,7 +146,7 @@ impl Builder {
 
     /// Adds the group offsets and the counts; the payload is complete until [`Builder::clear`].
     pub(crate) fn finish(&mut self) -> &[u8] {
-        let groups = u32::try_from(self.offsets.len()).unwrap_or(u32::MAX);
+        let groups = four_bytes(self.offsets.len() as u64);
         let narrow_len = self
             .payload
             .len()

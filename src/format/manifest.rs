@@ -148,14 +148,24 @@ impl Header {
 
 impl Edit {
     /// The record of this edit, the `ordinal`-th of the manifest, for this offset in the file.
-    pub(crate) fn encode(&self, manifest_id: u64, ordinal: u64, offset: u64) -> Vec<u8> {
+    /// `None` when its payload is 4 GiB or more, as that of 32,768 segments with the longest keys.
+    pub(crate) fn encode(&self, manifest_id: u64, ordinal: u64, offset: u64) -> Option<Vec<u8>> {
+        // The keys first: they are nearly all of it, and not yet copied.
+        u32::try_from(self.key_bytes()).ok()?;
         let payload = self.payload();
-        let len = u32::try_from(payload.len())
-            .unwrap_or(u32::MAX)
-            .to_le_bytes();
+        let len = u32::try_from(payload.len()).ok()?.to_le_bytes();
         let ordinal = ordinal.to_le_bytes();
         let sum = checksum::at(manifest_id, offset, &[&len, &ordinal, &payload]);
-        [&sum.to_le_bytes()[..], &len, &ordinal, &payload].concat()
+        Some([&sum.to_le_bytes()[..], &len, &ordinal, &payload].concat())
+    }
+
+    /// Bytes of all keys in it.
+    fn key_bytes(&self) -> u64 {
+        let keys = self
+            .added
+            .iter()
+            .flat_map(|one| [&one.first_key, &one.last_key]);
+        keys.fold(0, |bytes: u64, key| bytes.saturating_add(key.len() as u64))
     }
 
     fn payload(&self) -> Vec<u8> {
@@ -399,7 +409,7 @@ mod tests {
                 reserved_end,
                 ..sample()
             };
-            Edit::decode(&edit.encode(1, 0, 52), 1, 0, 52).is_ok()
+            Edit::decode(&edit.encode(1, 0, 52).unwrap(), 1, 0, 52).is_ok()
         };
         assert!(decoded(40, 40) && decoded(1, NUMBER_MAX));
         assert!(!decoded(41, 40));
@@ -410,7 +420,7 @@ mod tests {
     #[test]
     fn edits_round_trip_and_every_flip_and_cut_is_seen() {
         let edit = sample();
-        let bytes = edit.encode(7, 3, 500);
+        let bytes = edit.encode(7, 3, 500).unwrap();
         assert_eq!(Edit::decode(&bytes, 7, 3, 500), Ok((edit, bytes.len())));
         assert!(Edit::decode(&bytes, 8, 3, 500).is_err());
         assert!(Edit::decode(&bytes, 7, 4, 500).is_err());
@@ -423,6 +433,15 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(Edit::decode(&bytes[..len], 7, 3, 500).is_err());
         }
+    }
+
+    /// Bug: its length was written as 4 GiB less one byte, and nobody could read it.
+    #[test]
+    fn an_edit_without_room_for_its_length_is_not_encoded() {
+        let mut edit = sample();
+        // Zeros that are never read take no memory.
+        edit.added[1].last_key = vec![0; 1 << 32];
+        assert_eq!(edit.encode(7, 3, 500), None);
     }
 
     #[test]

@@ -30,3 +30,32 @@ pub(crate) mod sidecar;
 pub(crate) mod varint;
 
 pub(crate) use cursor::{Cursor, Malformed};
+
+/// A length or a count on its way into a field of four bytes.
+///
+/// # Panics
+///
+/// If it does not fit: the caller has bounded it, and a wrong number must never reach the disk.
+#[expect(clippy::expect_used, reason = "a broken bound must stop the encoder")]
+pub(crate) fn four_bytes(number: u64) -> u32 {
+    u32::try_from(number).expect("what is encoded is bounded below 2^32")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::four_bytes;
+
+    #[test]
+    fn what_fits_in_four_bytes_stays_as_it_is() {
+        for number in [0, 1, u32::MAX - 1, u32::MAX] {
+            assert_eq!(four_bytes(number.into()), number);
+        }
+    }
+
+    /// Bug: the greatest number stood for all greater ones.
+    #[test]
+    #[should_panic(expected = "bounded below 2^32")]
+    fn what_does_not_fit_in_four_bytes_is_not_written() {
+        four_bytes(1 << 32);
+    }
+}

@@ -5,6 +5,7 @@
 
 use super::checksum;
 use super::cursor::{Cursor, Malformed};
+use super::four_bytes;
 
 /// Bytes behind the payload of every region.
 pub(crate) const TRAILER_BYTES: usize = 16;
@@ -80,6 +81,11 @@ fn halves(id: u128) -> [u64; 2] {
 
 /// Appends padding and trailer to a region whose stored payload is already in `out` from `start`.
 /// Returns the region's checksum.
+///
+/// # Panics
+///
+/// If one of the two lengths is 4 GiB or more. An index and a filter header are bounded by the size of
+/// a segment, a data block by that of an entry.
 pub(crate) fn finish(
     out: &mut Vec<u8>,
     start: usize,
@@ -89,8 +95,9 @@ pub(crate) fn finish(
 ) -> u32 {
     let payload_len = out.len().saturating_sub(start);
     out.resize(out.len().saturating_add(stored.padding), 0);
-    out.extend_from_slice(&u32_of(payload_len).to_le_bytes());
-    out.extend_from_slice(&u32_of(stored.plain_len).to_le_bytes());
+    for len in [payload_len, stored.plain_len] {
+        out.extend_from_slice(&four_bytes(len as u64).to_le_bytes());
+    }
     out.extend_from_slice(&[kind as u8, stored.codec as u8, VERSION, 0]);
     let sum = checksum::at(
         place.file,
@@ -119,11 +126,6 @@ impl Stored {
             padding: 0,
         }
     }
-}
-
-/// Region payloads are bounded far below 4 GiB by the limits on keys, values and segments.
-fn u32_of(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 /// A region whose checksum holds.

@@ -57,7 +57,12 @@ impl EntryRef {
         self.0
     }
 
+    /// # Panics
+    ///
+    /// If an entry is to begin behind the first [`CHUNK_BYTES_MAX`] of a chunk: it would get the name
+    /// of another.
     fn new(chunk: u32, start: usize) -> EntryRef {
+        assert!(start < CHUNK_BYTES_MAX, "no entry begins far into a chunk");
         EntryRef(chunk << PLACE_BITS | (start / UNIT) as u32)
     }
 
@@ -231,6 +236,27 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_of_one_place() {
+        let last = CHUNK_BYTES_MAX - UNIT;
+        for (chunk, start) in [
+            (0, 0),
+            (0, last),
+            (CHUNKS_MAX - 1, 0),
+            (CHUNKS_MAX - 1, last),
+        ] {
+            let name = EntryRef::new(chunk, start);
+            assert_eq!((name.chunk(), name.start()), (chunk, start));
+            assert!(name.some().is_some());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "far into a chunk")]
+    fn a_place_beyond_all_names_gets_none() {
+        EntryRef::new(0, CHUNK_BYTES_MAX);
+    }
 
     #[test]
     fn entries_come_back_as_they_were_added() {

@@ -7,7 +7,7 @@
 use crate::key::{Kind, long_head};
 
 use super::entries::{Adder, EntryRef};
-use super::node::{Inner, Leaf, NodeRef, Order, Prefix, head};
+use super::node::{Inner, Leaf, NODES_MAX, NodeRef, Order, Prefix, head};
 use super::tree::{COMMON_BYTES_MAX, Target, Tree};
 
 /// The separators around a node.
@@ -128,6 +128,7 @@ impl Numbers {
         if let Some(number) = self.free.pop() {
             return (number, true);
         }
+        assert!(self.count < NODES_MAX, "there are fewer nodes than entries");
         self.count += 1;
         (self.count - 1, false)
     }

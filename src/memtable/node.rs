@@ -36,8 +36,11 @@ pub(super) struct NodeRef {
     pub(super) generation: u32,
 }
 
-/// Nodes of a kind that can be named: far more than all entries can fill.
-const INNER: u64 = 1 << 31;
+/// Nodes of a kind that can be named: more than there can be entries, which take 12 bytes of 16 GiB.
+pub(super) const NODES_MAX: u32 = 1 << 31;
+
+/// The bit of a name that says that it is of an inner node.
+const INNER: u64 = NODES_MAX as u64;
 
 impl NodeRef {
     pub(super) fn from_u64(name: u64) -> NodeRef {

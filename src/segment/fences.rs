@@ -100,8 +100,7 @@ impl Fences {
             {
                 return Err(malformed("fences do not ascend within the key range"));
             }
-            fences.push(&fence);
-            if fences.bytes.len() as u64 > key_bytes_max.min(u64::from(u32::MAX)) {
+            if !fences.push(&fence) || fences.bytes.len() as u64 > key_bytes_max {
                 return Err(malformed("fences are longer than the keys"));
             }
             if entry.continues {
@@ -138,12 +137,16 @@ impl Fences {
         Ok(fences)
     }
 
-    fn push(&mut self, fence: &[u8]) {
+    /// Adds a fence; false when there is no room, as all together have at most 4 GiB.
+    fn push(&mut self, fence: &[u8]) -> bool {
         let rest = fence.get(self.prefix_len..).unwrap_or_default();
+        let Ok(end) = u32::try_from(self.bytes.len() + rest.len()) else {
+            return false;
+        };
         self.heads.push(head(rest));
         self.bytes.extend_from_slice(rest);
-        self.starts
-            .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+        self.starts.push(end);
+        true
     }
 
     pub(crate) fn block_count(&self) -> u32 {

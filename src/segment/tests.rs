@@ -121,13 +121,8 @@ fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
     )
 }
 
-fn write_to(
-    storage: &Arc<dyn Storage>,
-    content: &Content,
-    setup: Setup,
-    residency: FilterResidency,
-) -> World {
-    let options = WriterOptions {
+fn options(setup: Setup) -> WriterOptions {
+    WriterOptions {
         store_id: 5,
         hash_seed: SEED,
         hash_key: HASHES[setup.hash],
@@ -137,8 +132,16 @@ fn write_to(
         filter: setup.spec,
         sequence_base: Sequence(1),
         filter_salt: 99,
-    };
-    let mut writer = Writer::create(storage, 3, options, Default::default()).unwrap();
+    }
+}
+
+fn write_to(
+    storage: &Arc<dyn Storage>,
+    content: &Content,
+    setup: Setup,
+    residency: FilterResidency,
+) -> World {
+    let mut writer = Writer::create(storage, 3, options(setup), Default::default()).unwrap();
     for (key, versions) in content {
         for &sequence in versions {
             let (kind, value) = version(key, sequence, setup.value_bytes);
@@ -403,6 +406,29 @@ fn the_longest_and_the_shortest_keys() {
             }
         }
     }
+}
+
+/// Bug: a merge of a segment that lies about its least sequence gave entries other sequences.
+#[test]
+fn what_is_older_than_it_can_be_is_refused() {
+    let memory = Memory::new();
+    memory.create_dir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(memory);
+    let options = WriterOptions {
+        sequence_base: Sequence(5),
+        ..options(Setup::plain(None, 0))
+    };
+    let mut writer = Writer::create(&storage, 3, options, Default::default()).unwrap();
+    let mut add = |sequence| {
+        writer.add(&Entry {
+            key: b"k",
+            sequence: Sequence(sequence),
+            kind: Kind::Value,
+            value: b"",
+        })
+    };
+    assert!(add(5).is_ok());
+    assert!(matches!(add(4), Err(crate::Error::Corrupt(_))));
 }
 
 /// More groups in one block than a slot can number.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::filter::{self, Built, FilterSpec, KeyHash};
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
+use crate::format::four_bytes;
 use crate::format::index::Builder as IndexBuilder;
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{
@@ -148,7 +149,16 @@ impl Writer {
     }
 
     /// Adds the next entry, in the order of [`crate::key::compare`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for an entry older than all should be. Blocks have no number for its age, and
+    /// only a merged segment with wrong properties has such an entry.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        if entry.sequence < self.options.sequence_base {
+            let what = "an entry is older than its segment says: `verify` finds this segment";
+            return Err(Error::corrupt(&self.path, self.data_bytes(), what));
+        }
         if self.ends_block(entry) {
             self.finish_block()?;
         }
@@ -190,9 +200,9 @@ impl Writer {
         last.extend_from_slice(key);
     }
 
-    /// Blocks so far that are finished.
+    /// Blocks so far that are finished. A block takes more than 16 bytes, and a segment 64 GiB.
     fn block_count(&self) -> u32 {
-        u32::try_from(self.index.block_count()).unwrap_or(u32::MAX)
+        four_bytes(self.index.block_count())
     }
 
     fn finish_block(&mut self) -> Result<()> {
@@ -360,14 +370,16 @@ impl Writer {
     }
 
     /// Builds the filter and looks every key up in it: a filter that would hide a key is a bug,
-    /// and a segment without a filter is slower, not wrong.
+    /// and a segment without a filter is slower, not wrong. So it is left out as well if its header is
+    /// longer than a region can be.
     fn build_filter(&mut self) -> Option<(Built, Duration)> {
         let started = Instant::now();
         let built = self.filter.build(self.block_count())?;
         let took = started.elapsed();
         let finds = self.filter.are_all_found_by(&built);
         debug_assert!(finds, "a filter must find every key it was built from");
-        finds.then_some((built, took))
+        let fits = u32::try_from(built.header.len()).is_ok();
+        (finds && fits).then_some((built, took))
     }
 }
 

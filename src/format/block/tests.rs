@@ -132,6 +132,19 @@ fn a_value_longer_than_two_bytes_can_count() {
     assert!(matches!(found, Found::Entry { .. }));
 }
 
+/// Bug: the age of such an entry was written as 0, and so it got another sequence.
+#[test]
+#[should_panic(expected = "its least sequence")]
+fn an_entry_below_the_base_is_not_encoded() {
+    let mut builder = Builder::new(Sequence(5), 4);
+    builder.add(&Entry {
+        key: b"k",
+        sequence: Sequence(4),
+        kind: Kind::Value,
+        value: b"",
+    });
+}
+
 /// The checksum stands before all this; still, no bytes whatever may cause a panic.
 #[test]
 fn damaged_payloads_do_not_panic() {
