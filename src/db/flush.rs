@@ -205,12 +205,17 @@ impl Shared {
                 .iter()
                 .all(|run| run.find(key).is_none())
         };
+        let mut seen = 0;
         while walk.advance()? {
+            seen += 1;
             let entry = walk.entry();
             if retain.keeps(&entry, is_oldest) {
                 output.add(&entry)?;
             }
         }
+        // The journal goes after this, and with it the last copy of what the walk has missed.
+        let count = sealed.table.entry_count();
+        assert_eq!(seen, count, "a flush comes by every entry of the memtable");
         Ok(())
     }
 
