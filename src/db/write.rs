@@ -25,6 +25,10 @@ use super::shared::{Counters, Shared, lock};
 /// Most bytes of one batch, keys and values and a few bytes for each operation.
 pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
 
+/// Most operations of one batch. An entry takes up to 11 bytes more in a memtable than in a batch, and
+/// a memtable that is nearly full must have names left for all of them.
+const MAX_BATCH_OPERATIONS: u32 = 1 << 28;
+
 /// What the one who writes has in hand.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -74,8 +78,8 @@ impl Unsynced {
 ///
 /// Made by [`Db::batch`]. Nothing happens before [`Batch::commit`]; a dropped batch is forgotten.
 /// Later operations on a key win over earlier ones. Keys and values are limited as for
-/// [`Db::put`], the whole batch to a little less than 4 GiB; a batch beyond a limit is refused
-/// by `commit` and nothing of it is written.
+/// [`Db::put`], the whole batch to a little less than 4 GiB and 2^28 operations; a batch beyond a
+/// limit is refused by `commit` and nothing of it is written.
 #[derive(Debug, Clone)]
 pub struct Batch {
     db: Db,
@@ -117,10 +121,12 @@ impl Batch {
     fn accepts(&mut self, key: &[u8], value: &[u8]) -> bool {
         if self.invalid.is_none() {
             let after = self.payload.len() + key.len() + value.len() + 16;
+            let is_full = after > MAX_BATCH_BYTES || self.count >= MAX_BATCH_OPERATIONS;
             self.invalid = check_limits(key, value).err().or_else(|| {
-                (after > MAX_BATCH_BYTES).then(|| {
+                is_full.then(|| {
                     Error::Invalid(format!(
-                        "a batch takes at most {MAX_BATCH_BYTES} bytes; commit it in parts"
+                        "a batch takes at most {MAX_BATCH_BYTES} bytes and {MAX_BATCH_OPERATIONS} \
+                         operations; commit it in parts"
                     ))
                 })
             });
@@ -323,5 +329,29 @@ impl Shared {
                 .map_err(|error| self.poison(error))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::storage::Memory;
+
+    #[test]
+    fn a_batch_has_no_more_operations_than_a_memtable_can_name() {
+        let db = Db::builder("batches").storage(Arc::new(Memory::new()));
+        let db = db.open().unwrap();
+        let mut batch = db.batch();
+        batch.put("first", "");
+        // As if there were many more.
+        batch.count = MAX_BATCH_OPERATIONS - 1;
+        batch.put("last", "");
+        assert_eq!(batch.count, MAX_BATCH_OPERATIONS);
+        assert!(batch.invalid.is_none());
+        batch.delete("too many");
+        assert!(matches!(batch.commit(), Err(Error::Invalid(_))));
+        assert_eq!(db.iter().count(), 0);
     }
 }
