@@ -345,7 +345,7 @@ mod tests {
         let first = blocks[0][0].as_bytes();
         let last = last.unwrap().as_bytes();
         let data_end = 4096 * blocks.len() as u64;
-        Fences::decode(&builder.finish(), (first, last), data_end, 1 << 20).unwrap()
+        Fences::decode(&builder.finish(), (first, last), data_end, 1 << 30).unwrap()
     }
 
     /// The first block that holds the key, or else the block it would be in.
@@ -398,6 +398,35 @@ mod tests {
             let blocks: Vec<&[&str]> = blocks.iter().map(|keys| &keys[..]).collect();
             check(&blocks);
         }
+    }
+
+    /// Fences of up to the longest keys, with and without a prefix that all keys of a segment share.
+    #[test]
+    fn finds_the_block_of_keys_that_share_nearly_all() {
+        for shared in [32_767, 32_768, 40_000, MAX_KEY_BYTES - 2] {
+            let key = |n: u8| format!("{}{:02}", "k".repeat(shared), n);
+            let keys: Vec<String> = (0..40).map(key).collect();
+            let mut blocks: Vec<&[String]> = keys.chunks(2).collect();
+            let short = ["a".to_owned()];
+            for _ in 0..2 {
+                let names: Vec<Vec<&str>> = blocks
+                    .iter()
+                    .map(|keys| keys.iter().map(String::as_str).collect())
+                    .collect();
+                check(&names.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                blocks.insert(0, &short);
+            }
+        }
+    }
+
+    #[test]
+    fn fences_take_no_more_than_the_keys() {
+        let mut builder = index::Builder::default();
+        builder.add(4096, None, b"");
+        builder.add(4096, Some(b"aaaa"), b"aaab");
+        let index = builder.finish();
+        let decode = |bytes| Fences::decode(&index, (b"", b"aaac"), 8192, bytes);
+        assert!(decode(4).is_ok() && decode(3).is_err());
     }
 
     #[test]

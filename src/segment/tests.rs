@@ -508,7 +508,49 @@ fn blocks_waste_an_eighth_at_most() {
     }
 }
 
+/// More keys that share nearly all of their bytes than a few blocks or fences hold.
+#[test]
+fn long_keys_that_fill_blocks_and_fences() {
+    for (n, spec) in specs().into_iter().enumerate() {
+        let shared = [32_769, 40_000, MAX_KEY_BYTES - 1][n % 3];
+        let mut content = long_content(shared, 40);
+        content.extend([(b"a".to_vec(), vec![2]), (b"z".to_vec(), vec![3, 1])]);
+        content.sort();
+        for hash in [0, 1] {
+            let setup = Setup {
+                compression: COMPRESSIONS[n % 3],
+                block_bytes: [512, 1 << 20][n % 2],
+                entries_per_group: [1, 4, 256][n % 3],
+                ..Setup::plain(spec, hash)
+            };
+            let world = write(&content, setup, RESIDENCIES[n % 3]);
+            for (key, versions) in &content {
+                world.check_key(key, versions);
+                world.check_absent(&[key, &[0][..]].concat());
+            }
+            world.check_absent(&vec![b'k'; shared]);
+            world.check_walks(&content, 14);
+        }
+    }
+}
+
+/// So many keys of a byte behind the same prefix, some of them with more than one version.
+fn long_content(shared: usize, count: u8) -> Content {
+    let key = |n: u8| [&vec![b'k'; shared][..], &[2 * n]].concat();
+    let versions = |n: u8| (1..=u64::from(n % 3 + 1)).rev().collect();
+    (0..count).map(|n| (key(n), versions(n))).collect()
+}
+
 fn arbitrary_content() -> impl Strategy<Value = Content> {
+    let long = (
+        prop::sample::select(vec![32_767_usize, 32_768, 40_000, 65_534]),
+        1..24_u8,
+    )
+        .prop_map(|(shared, count)| long_content(shared, count));
+    prop_oneof![12 => content_of_short_keys(), 1 => long]
+}
+
+fn content_of_short_keys() -> impl Strategy<Value = Content> {
     let key = prop_oneof![
         4 => prop::collection::vec(prop::sample::select(&b"ab\x00\xff"[..]), 0..6),
         2 => prop::collection::vec(any::<u8>(), 0..40),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::key::MAX_KEY_BYTES;
 
 type Owned = (Vec<u8>, u64, Kind, Vec<u8>);
 
@@ -37,21 +38,47 @@ fn sample() -> Vec<Owned> {
     entries
 }
 
+/// Keys of up to the greatest length that share nearly all of it, each with two versions.
+fn long_sample() -> Vec<Owned> {
+    let mut entries = vec![(b"a".to_vec(), 3, Kind::Value, Vec::new())];
+    for shared in [MAX_KEY_BYTES - 1, 40_000, 32_769, 32_768] {
+        for last in 0..20 {
+            let key = [&vec![b'k'; shared][..], &[last]].concat();
+            entries.push((key.clone(), 100, Kind::Value, vec![last; 5]));
+            entries.push((key, 50, Kind::Tombstone, Vec::new()));
+        }
+    }
+    entries.push((b"z".to_vec(), 3, Kind::Value, Vec::new()));
+    entries.sort_by(|left, right| left.0.cmp(&right.0).then(right.1.cmp(&left.1)));
+    entries
+}
+
 #[test]
 fn search_agrees_with_a_scan_from_any_start() {
-    let entries = sample();
+    let keys: Vec<_> = (0..102)
+        .map(|n| format!("key{n:03}").into_bytes())
+        .collect();
+    search_agrees_with_a_scan(&sample(), &keys);
+    let entries = long_sample();
+    let mut keys: Vec<_> = entries.iter().map(|entry| entry.0.clone()).collect();
+    keys.dedup();
+    let absent = |len: usize| vec![b'k'; len];
+    keys.extend([1, 32_768, 50_000, MAX_KEY_BYTES].map(absent));
+    search_agrees_with_a_scan(&entries, &keys);
+}
+
+fn search_agrees_with_a_scan(entries: &[Owned], keys: &[Vec<u8>]) {
     for group in [1, 2, 4, 16, 256] {
-        let payload = build(&entries, group);
+        let payload = build(entries, group);
         let shape = Shape::parse(&payload).unwrap();
-        for number in 0..102_u64 {
-            let key = format!("key{number:03}").into_bytes();
+        for (number, key) in keys.iter().enumerate() {
             for sequence in [0, 1, 2, 49, 50, 99, 1000] {
                 let expected = entries
                     .iter()
-                    .find(|(k, s, ..)| *k == key && *s <= sequence)
+                    .find(|(k, s, ..)| k == key && *s <= sequence)
                     .map(|(_, s, kind, value)| (*s, *kind, value.clone()));
                 let found = shape
-                    .search(&payload, &key, Sequence(sequence), None)
+                    .search(&payload, key, Sequence(sequence), None)
                     .unwrap();
                 let found = match found {
                     Found::Entry {
@@ -62,11 +89,11 @@ fn search_agrees_with_a_scan_from_any_start() {
                     Found::Absent | Found::Beyond => None,
                 };
                 assert_eq!(found, expected, "{number} at {sequence}, groups of {group}");
-                let newest = entries.iter().position(|(k, ..)| *k == key);
+                let newest = entries.iter().position(|(k, ..)| k == key);
                 let Some(newest) = newest else { continue };
                 let slot = newest as u32 / group;
                 let by_slot = shape
-                    .search(&payload, &key, Sequence(sequence), Some(slot))
+                    .search(&payload, key, Sequence(sequence), Some(slot))
                     .unwrap();
                 assert_eq!(matches!(by_slot, Found::Entry { .. }), expected.is_some());
             }
@@ -101,9 +128,14 @@ fn a_key_that_goes_on_in_the_next_block_is_beyond() {
 
 #[test]
 fn groups_decode_to_what_was_added() {
-    let entries = sample();
+    for entries in [sample(), long_sample()] {
+        groups_decode_to(&entries);
+    }
+}
+
+fn groups_decode_to(entries: &[Owned]) {
     for group in [1, 3, 16] {
-        let payload = build(&entries, group);
+        let payload = build(entries, group);
         let shape = Shape::parse(&payload).unwrap();
         let mut decoded: Vec<Owned> = Vec::new();
         for ordinal in 0..shape.group_count() {
