@@ -61,6 +61,9 @@ pub enum Error {
     Closed,
     /// The caller cancelled the operation; nothing was changed.
     Cancelled,
+    /// The process is a forked child of the one that opened this handle, and the handle does
+    /// nothing here. Open the store anew in this process, once the parent has closed it.
+    Forked,
 }
 
 /// Where bytes on disk are damaged.
@@ -105,7 +108,7 @@ impl Error {
             Error::ReadOnly => io::ErrorKind::PermissionDenied,
             Error::Poisoned { cause } | Error::Stalled { cause } => cause.kind(),
             Error::Invalid(_) => io::ErrorKind::InvalidInput,
-            Error::Closed | Error::Cancelled => io::ErrorKind::Other,
+            Error::Closed | Error::Cancelled | Error::Forked => io::ErrorKind::Other,
         }
     }
 
@@ -158,6 +161,10 @@ impl fmt::Display for Error {
             Error::Invalid(what) => f.write_str(what),
             Error::Closed => f.write_str("the store is closed"),
             Error::Cancelled => f.write_str("cancelled"),
+            Error::Forked => f.write_str(
+                "this handle was opened before a fork and works in the parent process only; open \
+                 the store anew in this process, once the parent has closed it",
+            ),
         }
     }
 }
@@ -231,6 +238,7 @@ mod tests {
             (Error::Invalid(what()), ErrorKind::InvalidInput),
             (Error::Closed, ErrorKind::Other),
             (Error::Cancelled, ErrorKind::Other),
+            (Error::Forked, ErrorKind::Other),
         ]
     }
 

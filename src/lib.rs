@@ -23,6 +23,8 @@ mod key;
 
 mod loss;
 
+mod origin;
+
 mod striped;
 
 mod prefetch;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use crate::compaction::{Plan, Progress, Target};
 use crate::error::{Error, Result};
+use crate::origin::Origin;
 use crate::segment::Segment;
 use crate::slice::Slice;
 use crate::version::{Run, Version};
@@ -39,6 +40,7 @@ enum Turn {
 #[derive(Debug, Clone)]
 pub struct CompactionJob {
     pub(super) asked: Arc<Asked>,
+    pub(super) origin: Origin,
 }
 
 impl CompactionJob {
@@ -46,8 +48,10 @@ impl CompactionJob {
     ///
     /// # Errors
     ///
-    /// Why it failed; [`Error::Cancelled`] after [`CompactionJob::cancel`] or a close.
+    /// Why it failed; [`Error::Cancelled`] after [`CompactionJob::cancel`] or a close;
+    /// [`Error::Forked`] in a forked child, where nothing is compacted.
     pub fn wait(&self) -> Result<()> {
+        self.origin.check()?;
         let mut outcome = lock(&self.asked.outcome);
         loop {
             match &*outcome {
@@ -63,8 +67,11 @@ impl CompactionJob {
         }
     }
 
-    /// Gives up; nothing is changed. Too late if it has ended.
+    /// Gives up; nothing is changed. Too late if it has ended. In a forked child it does nothing.
     pub fn cancel(&self) {
+        if self.origin.is_elsewhere() {
+            return;
+        }
         self.asked.progress.cancelled.store(true, Ordering::Relaxed);
         let mut turn = lock(&self.asked.turn);
         if *turn == Turn::Waiting {
@@ -80,9 +87,9 @@ impl CompactionJob {
         (read, self.asked.input_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether it has ended, well or not. In a forked child it has.
     pub fn is_done(&self) -> bool {
-        lock(&self.asked.outcome).is_some()
+        self.origin.is_elsewhere() || lock(&self.asked.outcome).is_some()
     }
 }
 

@@ -144,7 +144,10 @@ impl Shared {
             asked.refuse(Err(error));
         }
         self.compact_work.notify_all();
-        CompactionJob { asked }
+        CompactionJob {
+            asked,
+            origin: self.origin.clone(),
+        }
     }
 
     /// The tree has changed: the debt is another, and there may be something to compact.

@@ -38,7 +38,8 @@ impl Db {
     /// about 1 % (standard deviation), 2 % where many keys were deleted by newer runs: see the table
     /// in `docs/architecture.md`. Exact where no key
     /// is in two runs at once: in one memtable, after a full compaction, and for keys that were
-    /// written in ascending order. Keys in damaged segments are not counted.
+    /// written in ascending order. Keys in damaged segments are not counted. In a forked child it
+    /// is 0.
     ///
     /// Reads nothing and takes no lock. What segments hold is estimated once for each flush or
     /// compaction (some 40 microseconds for each run and one for each segment); a call then costs
@@ -59,6 +60,9 @@ impl Db {
     /// ```
     #[must_use]
     pub fn approximate_len(&self) -> u64 {
+        if self.shared().origin.is_elsewhere() {
+            return 0;
+        }
         let view = self.shared().view.load();
         rounded(live_keys(&view))
     }
@@ -76,6 +80,9 @@ impl Db {
     /// entries of memtables that are counted.
     #[must_use]
     pub fn approximate_len_in<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> u64 {
+        if self.shared().origin.is_elsewhere() {
+            return 0;
+        }
         let view = self.shared().view.load();
         let bounds = owned_bounds(&range);
         let sources = sources(&view, &bounds);

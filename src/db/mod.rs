@@ -44,8 +44,8 @@ pub use write::Batch;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::format::batch::Operation;
@@ -63,6 +63,12 @@ use stats::Stats;
 ///
 /// A handle is cheap to clone and can be used from any number of threads. The store is closed
 /// when the last handle is dropped, or by [`Db::close`], which tells of errors.
+///
+/// A handle works in the process that opened it. In a forked child it, and all that was made by it,
+/// returns [`Error::Forked`] and can be dropped without harm. The child cannot open the store
+/// before the parent has closed it. If the parent is killed, the store stays locked until its
+/// forked children have ended or have executed another program. A daemon opens its stores after
+/// its last fork.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -354,8 +360,11 @@ impl Db {
         self.inner.close()
     }
 
-    /// State and counters. Reads nothing.
+    /// State and counters. Reads nothing. In a forked child all of them are zero.
     pub fn stats(&self) -> Stats {
+        if self.shared().origin.is_elsewhere() {
+            return Stats::default();
+        }
         self.shared().stats()
     }
 
@@ -408,6 +417,7 @@ impl Db {
 
 impl Inner {
     fn close(&self) -> Result<()> {
+        self.shared.origin.check()?;
         if self.shared.closed.swap(true, Ordering::AcqRel) {
             return Err(Error::Closed);
         }
@@ -451,7 +461,13 @@ impl Shared {
 /// The fallback for who does not call [`Db::close`]; its errors are lost.
 impl Drop for Inner {
     fn drop(&mut self) {
-        drop(self.close());
+        if self.shared.origin.is_elsewhere() {
+            self.shared.leak();
+            let guard = self.lock.get_mut();
+            std::mem::forget(guard.unwrap_or_else(PoisonError::into_inner).take());
+        } else {
+            drop(self.close());
+        }
     }
 }
 

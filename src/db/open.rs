@@ -16,6 +16,7 @@ use crate::key::Sequence;
 use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, Options, Recovery};
+use crate::origin::Origin;
 use crate::segment::{self, Caches, Segment, sidecar};
 use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
@@ -260,6 +261,7 @@ impl Opener {
         let caches = Caches::new(self.options.cache_bytes, self.options.residency);
         let counters = Counters::after(manifest.state().work);
         Shared {
+            origin: Origin::here(),
             options: self.options.clone(),
             storage: Arc::clone(&self.storage),
             counting,

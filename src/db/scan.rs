@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::block::Entry;
 use crate::key::{Kind, Sequence};
 use crate::merge::Merge;
+use crate::origin::Origin;
 use crate::segment::Caches;
 use crate::slice::Slice;
 
@@ -26,6 +27,7 @@ pub(crate) type Bounds = (Bound<Slice>, Bound<Slice>);
 /// After an error it ends.
 #[derive(Debug)]
 pub struct Iter {
+    origin: Origin,
     view: Arc<View>,
     caches: Arc<Caches>,
     gaps: Arc<Gaps>,
@@ -45,6 +47,7 @@ impl Iter {
         let (view, sequence) = consistent_view(shared, sequence);
         let caches = Arc::clone(&shared.caches);
         Iter {
+            origin: shared.origin.clone(),
             view,
             caches,
             gaps: Arc::clone(&shared.gaps),
@@ -142,6 +145,7 @@ impl Iter {
     }
 
     fn try_advance(&mut self, direction: Direction) -> Result<bool> {
+        self.origin.check()?;
         if let Some(error) = self.refused.take() {
             return Err(error);
         }
@@ -215,6 +219,16 @@ impl Iter {
             }
             Ok(false) => None,
             Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        if self.origin.is_elsewhere() {
+            // Whoever drops a view last removes the files that only the view needs, and these are
+            // the parent's.
+            std::mem::forget(Arc::clone(&self.view));
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::key::Sequence;
 use crate::manifest::{JournalFloor, Manifest, Work};
 use crate::memtable::Memtable;
 use crate::options::Options;
+use crate::origin::Origin;
 use crate::segment::Caches;
 use crate::storage::{Counting, Storage};
 use crate::version::Version;
@@ -119,6 +120,8 @@ pub(crate) struct Flushing {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Looked at before any lock is taken: in a forked child it may be held for ever.
+    pub(crate) origin: Origin,
     pub(crate) options: Options,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) counting: Counting,
@@ -190,8 +193,9 @@ impl Shared {
         Sequence(self.durable.load(Ordering::Acquire))
     }
 
-    /// Refuses everything after `close`.
+    /// Refuses everything after `close`, and in a forked child.
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.origin.check()?;
         if self.closed.load(Ordering::Acquire) {
             Err(Error::Closed)
         } else {
@@ -275,6 +279,12 @@ impl Shared {
             }
             std::thread::sleep(MOMENT);
         }
+    }
+
+    /// For handles that are dropped in a forked child: all that they share stays as it is, with its
+    /// files, threads and locks, until the process ends.
+    pub(crate) fn leak(self: &Arc<Self>) {
+        std::mem::forget(Arc::clone(self));
     }
 
     /// The sequences that snapshots read at, ascending.

@@ -25,18 +25,22 @@ pub struct Snapshot {
 struct Held {
     shared: Arc<Shared>,
     sequence: Sequence,
-    /// Why it cannot be read: it was taken after the close.
+    /// Why it cannot be read: it was taken after the close, or in a forked child.
     refused: Option<Error>,
 }
 
 impl Held {
     fn check(&self) -> Result<()> {
+        self.shared.origin.check()?;
         self.refused.clone().map_or(Ok(()), Err)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if self.shared.origin.is_elsewhere() {
+            return self.shared.leak();
+        }
         let mut snapshots = lock(&self.shared.snapshots);
         if let Entry::Occupied(mut count) = snapshots.entry(self.sequence) {
             *count.get_mut() -= 1;
@@ -47,19 +51,27 @@ impl Drop for Held {
     }
 }
 
+/// Keeps what the newest visible sequence sees.
+fn register(shared: &Shared) -> Sequence {
+    // Under the lock, so that a flush either knows this snapshot or began with entries that
+    // are all visible to it (every interleaving: `tests/it/interleavings.rs`).
+    let mut snapshots = lock(&shared.snapshots);
+    let sequence = shared.visible();
+    *snapshots.entry(sequence).or_default() += 1;
+    sequence
+}
+
 impl Snapshot {
     pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
-        // Under the lock, so that a flush either knows this snapshot or began with entries that
-        // are all visible to it (every interleaving: `tests/it/interleavings.rs`).
-        let mut snapshots = lock(&shared.snapshots);
-        let sequence = shared.visible();
-        *snapshots.entry(sequence).or_default() += 1;
-        drop(snapshots);
+        let (sequence, refused) = match shared.origin.check() {
+            Ok(()) => (register(shared), shared.check_open().err()),
+            Err(forked) => (shared.visible(), Some(forked)),
+        };
         Snapshot {
             held: Arc::new(Held {
                 shared: Arc::clone(shared),
                 sequence,
-                refused: shared.check_open().err(),
+                refused,
             }),
         }
     }

@@ -208,7 +208,10 @@ impl Storage for Disk {
 
 fn guard(file: File, locked: Result<(), TryLockError>) -> io::Result<Box<dyn LockGuard>> {
     match locked {
-        Ok(()) => Ok(Box::new(Locked { _file: file })),
+        Ok(()) => Ok(Box::new(Locked {
+            file,
+            process: std::process::id(),
+        })),
         Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
         Err(TryLockError::Error(error)) => Err(error),
     }
@@ -374,13 +377,24 @@ impl ReadFile for Mapped {
     }
 }
 
-/// The lock ends when the file is closed.
+/// The lock of an open file.
 #[derive(Debug)]
 struct Locked {
-    _file: File,
+    file: File,
+    process: u32,
 }
 
 impl LockGuard for Locked {}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A forked child has the same open file: by closing it alone the parent would keep the lock
+        // for as long as the child lives, and the child must not end it.
+        if self.process == std::process::id() {
+            self.file.unlock().ok();
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

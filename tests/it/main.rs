@@ -18,6 +18,7 @@ mod decoders;
 mod estimate;
 mod faults;
 mod filters;
+mod fork;
 mod full;
 mod golden;
 mod groups;
