@@ -13,7 +13,7 @@ compile_error!("criba runs on unix only: it needs positioned reads and directory
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,6 +118,48 @@ impl Disk {
     }
 }
 
+/// Takes an exclusive lock or a shared one, without waiting.
+type TryLock = fn(&File) -> Result<(), TryLockError>;
+
+/// How often a lock file may be replaced while it is locked.
+const LOCK_TRIES: usize = 8;
+
+impl Disk {
+    /// Locks the directory itself, as a lock file can be removed while it is locked. Not every file
+    /// system has locks of directories.
+    fn lock_directory(&self, try_lock: TryLock) -> io::Result<Option<File>> {
+        let directory = File::open(&self.path)?;
+        match try_lock(&directory) {
+            Ok(()) => Ok(Some(directory)),
+            Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(_)) => Ok(None),
+        }
+    }
+
+    /// Locks the file that has this name at that moment.
+    fn lock_named(
+        &self,
+        name: &str,
+        options: &mut OpenOptions,
+        try_lock: TryLock,
+    ) -> io::Result<File> {
+        for _ in 0..LOCK_TRIES {
+            let file = self.open_regular(name, options)?;
+            match try_lock(&file) {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            let locked = file.metadata()?;
+            let named = std::fs::symlink_metadata(self.at(name)?);
+            if named.is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino())) {
+                return Ok(file);
+            }
+        }
+        Err(ErrorKind::WouldBlock.into())
+    }
+}
+
 impl Storage for Disk {
     fn path_of(&self, name: &str) -> PathBuf {
         if name.is_empty() {
@@ -184,16 +226,18 @@ impl Storage for Disk {
     }
 
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+        let directory = self.lock_directory(File::try_lock)?;
         let mut options = OpenOptions::new();
-        let file = self.open_regular(name, options.write(true).create(true).truncate(false))?;
-        let locked = file.try_lock();
-        guard(file, locked)
+        options.write(true).create(true).truncate(false);
+        let file = self.lock_named(name, &mut options, File::try_lock)?;
+        Ok(Box::new(Locked::new(directory, file)))
     }
 
     fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
-        let file = self.open_regular(name, OpenOptions::new().read(true))?;
-        let locked = file.try_lock_shared();
-        guard(file, locked)
+        let directory = self.lock_directory(File::try_lock_shared)?;
+        let mut options = OpenOptions::new();
+        let file = self.lock_named(name, options.read(true), File::try_lock_shared)?;
+        Ok(Box::new(Locked::new(directory, file)))
     }
 
     fn boot_id(&self) -> Option<u128> {
@@ -203,17 +247,6 @@ impl Storage for Disk {
         let text = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
         let digits = std::str::from_utf8(&text).ok()?.trim().replace('-', "");
         u128::from_str_radix(&digits, 16).ok()
-    }
-}
-
-fn guard(file: File, locked: Result<(), TryLockError>) -> io::Result<Box<dyn LockGuard>> {
-    match locked {
-        Ok(()) => Ok(Box::new(Locked {
-            file,
-            process: std::process::id(),
-        })),
-        Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
-        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -377,11 +410,22 @@ impl ReadFile for Mapped {
     }
 }
 
-/// The lock of an open file.
+/// The locks of a directory and of the file in it.
 #[derive(Debug)]
 struct Locked {
+    directory: Option<File>,
     file: File,
     process: u32,
+}
+
+impl Locked {
+    fn new(directory: Option<File>, file: File) -> Locked {
+        Locked {
+            directory,
+            file,
+            process: std::process::id(),
+        }
+    }
 }
 
 impl LockGuard for Locked {}
@@ -392,6 +436,9 @@ impl Drop for Locked {
         // for as long as the child lives, and the child must not end it.
         if self.process == std::process::id() {
             self.file.unlock().ok();
+            if let Some(directory) = &self.directory {
+                directory.unlock().ok();
+            }
         }
     }
 }

@@ -235,6 +235,29 @@ fn a_second_opener_is_refused() {
     Db::open(&path).unwrap();
 }
 
+/// P12: the directory is locked too, so that nothing depends on a file that can be removed.
+#[test]
+fn a_removed_lock_file_lets_nobody_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path()).unwrap();
+    let lock = directory.path().join("LOCK");
+    std::fs::remove_file(&lock).unwrap();
+    for _ in 0..2 {
+        let second = Db::open(directory.path());
+        assert!(matches!(second, Err(Error::Locked { .. })), "{second:?}");
+        // Nor one that somebody has put in its place.
+        std::fs::write(&lock, b"").unwrap();
+    }
+    let reader = Db::builder(directory.path())
+        .access(Access::ReadOnly)
+        .open();
+    assert!(matches!(reader, Err(Error::Locked { .. })), "{reader:?}");
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    let db = Db::open(directory.path()).unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
 #[test]
 fn readers_share_a_store_and_keep_writers_out() {
     let dir = tempfile::tempdir().unwrap();
