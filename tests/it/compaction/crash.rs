@@ -285,7 +285,7 @@ fn a_damaged_input_refuses_writes_and_loses_nothing() {
         assert!(matches!(error, Error::Corrupt(_)), "{error}");
         let error = db.put("k", "v").unwrap_err();
         assert!(matches!(error, Error::Poisoned { .. }), "{error}");
-        let cause = std::error::Error::source(&error).unwrap().to_string();
+        let cause = error.to_string();
         assert!(cause.contains(&name), "{cause}");
         assert!(matches!(db.compact_all(), Err(Error::Poisoned { .. })));
         // Other blocks can be read.
