@@ -348,7 +348,7 @@ fn run_rounds(asked: Option<usize>, lives: Range<usize>) -> Tally {
 const ROUNDS: Range<u32> = 2..8;
 
 /// Of one in so many states the recovery crashes as well, in the first round.
-const RECOVERIES: u64 = 24;
+const RECOVERIES: u64 = 16;
 
 /// What the first round comes to, at least.
 const STATES: usize = 500_000;
