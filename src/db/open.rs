@@ -103,10 +103,6 @@ impl Opener {
             Err(error) => return Err(Error::io(self.path(), error)),
         };
         self.check_names(&names)?;
-        if self.is_read_only() && !names.iter().any(|name| name == LOCK) {
-            // Nobody has ever written here through this path; there is nothing to lock.
-            return Ok(None);
-        }
         if !self.is_read_only() {
             self.storage
                 .check_room()
@@ -115,10 +111,10 @@ impl Opener {
         let locked = if self.is_read_only() {
             self.storage.lock_shared(LOCK)
         } else {
-            self.storage.lock(LOCK)
+            self.storage.lock(LOCK).map(Some)
         };
         match locked {
-            Ok(guard) => Ok(Some(guard)),
+            Ok(guard) => Ok(guard),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
                 path: self.storage.path_of(LOCK),
             }),

@@ -27,11 +27,18 @@ pub(crate) struct Verifier {
     /// The block that comes next.
     next: u32,
     windows: Windows,
-    /// Entries of the current block, last one first.
-    entries: Vec<(Item, u32)>,
+    /// Entries of the current block with where they are, last one first.
+    entries: Vec<(Item, At)>,
     last: Option<(Slice, Sequence)>,
     seen: Seen,
     pub(crate) findings: Vec<Error>,
+}
+
+/// Where an entry is: a block and a group of it, by their ordinals.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    block: u32,
+    group: u32,
 }
 
 /// What was met on the way, to be held against what the segment says of itself.
@@ -89,8 +96,8 @@ impl Verifier {
     /// The next entry that can be read; what cannot is among the findings.
     pub(crate) fn next(&mut self) -> Option<Item> {
         loop {
-            if let Some((item, ordinal)) = self.entries.pop() {
-                self.check(&item, ordinal);
+            if let Some((item, at)) = self.entries.pop() {
+                self.check(&item, at);
                 return Some(item);
             }
             let segment = Arc::clone(&self.segment);
@@ -111,27 +118,32 @@ impl Verifier {
         }
     }
 
-    fn load(&mut self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, u32)>> {
+    fn load(&mut self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, At)>> {
         self.windows.come_to(body, ordinal, Direction::Forward);
         let block = segment.block(body, ordinal, &self.caches, &mut Probe::default())?;
-        let mut items = Vec::new();
+        let (mut entries, mut items) = (Vec::new(), Vec::new());
         for group in 0..block.shape.group_count() {
             block
                 .decode(group, &mut items)
                 .map_err(|what| segment.malformed_block(body, ordinal, &what))?;
+            let at = At {
+                block: ordinal,
+                group,
+            };
+            entries.extend(items.drain(..).map(|item| (item, at)));
         }
-        let entries = items.into_iter().rev().map(|item| (item, ordinal));
-        Ok(entries.collect())
+        entries.reverse();
+        Ok(entries)
     }
 
-    fn check(&mut self, item: &Item, ordinal: u32) {
+    fn check(&mut self, item: &Item, at: At) {
         let segment = Arc::clone(&self.segment);
         let Ok(body) = segment.body() else { return };
         let is_new_key = self.last.as_ref().is_none_or(|(key, _)| *key != item.key);
         self.seen.entries += 1;
         self.seen.keys += u64::from(is_new_key);
         self.seen.tombstones += u64::from(item.kind == Kind::Tombstone);
-        let offset = body.fences.extent(ordinal).0;
+        let offset = body.fences.extent(at.block).0;
         let out_of_order = self.last.as_ref().is_some_and(|(key, sequence)| {
             key::compare((key, *sequence), (&item.key, item.sequence)).is_ge()
         });
@@ -141,16 +153,21 @@ impl Verifier {
         if item.sequence < body.properties.sequence_min {
             self.find(segment.corrupt(offset, "an entry is older than the segment says"));
         }
+        // Nobody sees it before the store has given its sequence to another write.
+        if item.sequence > segment.meta.sequence_max {
+            self.find(segment.corrupt(offset, "an entry is newer than the manifest says"));
+        }
         if is_new_key {
-            self.check_way_to(&item.key, (&segment, body), ordinal);
+            self.check_way_to(&item.key, (&segment, body), at);
         }
         self.last = Some((item.key.clone(), item.sequence));
     }
 
-    /// The fences and the filter must lead to the block of the newest entry of a key.
-    fn check_way_to(&mut self, key: &[u8], (segment, body): (&Segment, &Body), ordinal: u32) {
-        let offset = body.fences.extent(ordinal).0;
-        if body.fences.first_block_of(key) != ordinal {
+    /// The fences must lead to the block of the newest entry of a key, and the filter to the group as
+    /// well if it names one: a lookup searches no other.
+    fn check_way_to(&mut self, key: &[u8], (segment, body): (&Segment, &Body), at: At) {
+        let offset = body.fences.extent(at.block).0;
+        if body.fences.first_block_of(key) != at.block {
             self.find(segment.corrupt(offset, "the index does not lead to a key of this block"));
         }
         let FilterState::Ready(filter) = &body.filter else {
@@ -162,7 +179,10 @@ impl Verifier {
             Next::Absent => false,
             Next::Search => true,
             // Of keys with equal hashes the filter knows the place of one.
-            Next::Block(block, _) => block == ordinal || filter.equal_hashes,
+            Next::Block(block, group) => {
+                let is_here = block == at.block && group.is_none_or(|group| group == at.group);
+                is_here || filter.equal_hashes
+            }
         };
         if !leads_here {
             let what = format!("the filter does not lead to a key of the block at byte {offset}");

@@ -228,7 +228,7 @@ impl Storage for Counting {
         self.inner.fill_random(bytes)
     }
 
-    fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
         self.inner.lock_shared(name)
     }
 

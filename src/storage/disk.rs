@@ -230,14 +230,19 @@ impl Storage for Disk {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         let file = self.lock_named(name, &mut options, File::try_lock)?;
-        Ok(Box::new(Locked::new(directory, file)))
+        Ok(Locked::new(directory.into_iter().chain([file]).collect()))
     }
 
-    fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
         let directory = self.lock_directory(File::try_lock_shared)?;
         let mut options = OpenOptions::new();
-        let file = self.lock_named(name, options.read(true), File::try_lock_shared)?;
-        Ok(Box::new(Locked::new(directory, file)))
+        let file = match self.lock_named(name, options.read(true), File::try_lock_shared) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let files = Vec::from_iter(directory.into_iter().chain(file));
+        Ok((!files.is_empty()).then(|| Locked::new(files) as Box<dyn LockGuard>))
     }
 
     fn boot_id(&self) -> Option<u128> {
@@ -413,18 +418,16 @@ impl ReadFile for Mapped {
 /// The locks of a directory and of the file in it.
 #[derive(Debug)]
 struct Locked {
-    directory: Option<File>,
-    file: File,
+    files: Vec<File>,
     process: u32,
 }
 
 impl Locked {
-    fn new(directory: Option<File>, file: File) -> Locked {
-        Locked {
-            directory,
-            file,
+    fn new(files: Vec<File>) -> Box<Locked> {
+        Box::new(Locked {
+            files,
             process: std::process::id(),
-        }
+        })
     }
 }
 
@@ -432,12 +435,11 @@ impl LockGuard for Locked {}
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // A forked child has the same open file: by closing it alone the parent would keep the lock
-        // for as long as the child lives, and the child must not end it.
+        // A forked child has the same open files: if the parent only closed its own, the locks would
+        // last as long as the child. The child must not end them.
         if self.process == std::process::id() {
-            self.file.unlock().ok();
-            if let Some(directory) = &self.directory {
-                directory.unlock().ok();
+            for file in &self.files {
+                file.unlock().ok();
             }
         }
     }

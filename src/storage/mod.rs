@@ -138,13 +138,17 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>>;
 
     /// Takes the lock together with others who only read; nobody can take it exclusively then.
-    /// The lock file exists and is not written. Without such locks, an exclusive one.
+    /// Creates no lock file: where the file is missing, returns whatever else keeps writers out, or
+    /// `None`. A storage without shared locks takes an exclusive one.
     ///
     /// # Errors
     ///
     /// `WouldBlock` when it is held exclusively by someone else.
-    fn lock_shared(&self, name: &str) -> io::Result<Box<dyn LockGuard>> {
-        self.lock(name)
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
+        match self.list()?.iter().any(|listed| listed == name) {
+            true => self.lock(name).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// An identity of the running operating system that changes with each start of the machine.

@@ -258,6 +258,31 @@ fn a_removed_lock_file_lets_nobody_in() {
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
+/// P12: readers need no lock file to keep writers and repairs out, and make none.
+#[test]
+fn a_removed_lock_file_keeps_writers_from_readers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let db = Db::open(&path).unwrap();
+    db.put("key", "value").unwrap();
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    let beside = Db::builder(directory.path().join("repaired"));
+    let refused = beside.repair(&path, &mut |_| {});
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    db.close().unwrap();
+
+    std::fs::remove_file(path.join("LOCK")).ok();
+    let read = || Db::builder(&path).access(Access::ReadOnly).open();
+    let (first, second) = (read().unwrap(), read().unwrap());
+    assert!(!path.join("LOCK").exists());
+    drop(first);
+    let writer = Db::open(&path);
+    assert!(matches!(writer, Err(Error::Locked { .. })), "{writer:?}");
+    assert_eq!(second.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    drop(second);
+    Db::open(&path).unwrap();
+}
+
 #[test]
 fn readers_share_a_store_and_keep_writers_out() {
     let dir = tempfile::tempdir().unwrap();

@@ -27,13 +27,39 @@ enum Operation {
     DropSnapshot,
 }
 
-/// Few distinct keys that share prefixes, so that versions and neighbours are common.
-fn key() -> impl Strategy<Value = Vec<u8>> {
+/// Few distinct keys that share prefixes, so that versions and neighbours are common; in some cases
+/// most of them are long.
+fn key(is_long: bool) -> BoxedStrategy<Vec<u8>> {
+    match is_long {
+        true => prop_oneof![2 => long_key(), 1 => short_key()].boxed(),
+        false => short_key().boxed(),
+    }
+}
+
+fn short_key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => prop::collection::vec(prop::sample::select(&b"ab\x00\xff"[..]), 0..5),
         2 => (0..300_u32).prop_map(|n| format!("number/{n:05}").into_bytes()),
         1 => prop::collection::vec(any::<u8>(), 0..300),
     ]
+}
+
+/// The short form of a long key begins so.
+const LONG: &[u8] = b"long/";
+
+/// Keys that share most of their bytes, in their short form. A failure shows them, and the search for
+/// a smaller one goes on with them.
+fn long_key() -> impl Strategy<Value = Vec<u8>> {
+    let len = prop::sample::select(&[33_u8, 65][..]);
+    (len, 0..24_u8).prop_map(|(len, n)| [LONG, &[len, n]].concat())
+}
+
+/// The long key that this stands for, if it is a short form: with so many thousand bytes.
+fn stretched(key: Vec<u8>) -> Vec<u8> {
+    match key.strip_prefix(LONG) {
+        Some([len, rest @ ..]) => [&vec![b'k'; usize::from(*len) * 1000][..], rest].concat(),
+        _ => key,
+    }
 }
 
 fn value() -> impl Strategy<Value = Vec<u8>> {
@@ -43,19 +69,22 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+fn bound(is_long: bool) -> impl Strategy<Value = Bound<Vec<u8>>> {
     prop_oneof![
         Just(Bound::Unbounded),
-        key().prop_map(Bound::Included),
-        key().prop_map(Bound::Excluded),
+        key(is_long).prop_map(Bound::Included),
+        key(is_long).prop_map(Bound::Excluded),
     ]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn operation(is_long: bool) -> impl Strategy<Value = Operation> {
+    let (key, bound) = (|| key(is_long), || bound(is_long));
+    // Batches that a leaf of a memtable has no room for.
+    let batch = if is_long { 20..60 } else { 0..20 };
     prop_oneof![
         12 => (key(), value()).prop_map(|(key, value)| Operation::Put(key, value)),
         4 => key().prop_map(Operation::Delete),
-        3 => prop::collection::vec((key(), prop::option::of(value())), 0..20)
+        3 => prop::collection::vec((key(), prop::option::of(value())), batch)
             .prop_map(Operation::Batch),
         6 => key().prop_map(Operation::Get),
         4 => (bound(), bound(), prop::collection::vec(any::<bool>(), 0..40))
@@ -68,6 +97,35 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => Just(Operation::Snapshot),
         1 => Just(Operation::DropSnapshot),
     ]
+}
+
+/// One case in eight has long keys, as these take their time.
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let of = |is_long, count| prop::collection::vec(operation(is_long), 1..count);
+    prop_oneof![7 => of(false, 150), 1 => of(true, 60)]
+}
+
+impl Operation {
+    /// With the long keys in place of their short forms.
+    fn stretched(self) -> Operation {
+        match self {
+            Operation::Put(key, value) => Operation::Put(stretched(key), value),
+            Operation::Delete(key) => Operation::Delete(stretched(key)),
+            Operation::Batch(operations) => {
+                let all = operations.into_iter();
+                Operation::Batch(all.map(|(key, value)| (stretched(key), value)).collect())
+            }
+            Operation::Get(key) => Operation::Get(stretched(key)),
+            Operation::Range(lower, upper, turns) => {
+                Operation::Range(lower.map(stretched), upper.map(stretched), turns)
+            }
+            Operation::Prefix(prefix) => Operation::Prefix(stretched(prefix)),
+            Operation::Compact(lower, upper) => {
+                Operation::Compact(lower.map(stretched), upper.map(stretched))
+            }
+            other => other,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -352,7 +410,7 @@ proptest! {
     #[test]
     fn behaves_like_a_sorted_map(
         settings in settings(),
-        operations in prop::collection::vec(operation(), 1..150),
+        operations in operations(),
     ) {
         let memory = Memory::new();
         let db = open(&memory, &settings);
@@ -366,7 +424,7 @@ proptest! {
             sequence_at_open: 0,
         };
         for operation in operations {
-            world.apply(operation);
+            world.apply(operation.stretched());
         }
         world.check();
         world.reopen(None);

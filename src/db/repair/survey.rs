@@ -36,13 +36,8 @@ pub(super) fn check(source: &Arc<dyn Storage>) -> Result<()> {
 
 /// Keeps writers out, as a reader does.
 pub(super) fn lock(source: &Arc<dyn Storage>) -> Result<Option<Box<dyn LockGuard>>> {
-    // Without the file nobody has written here, or it is among what was lost: it is not made anew.
-    let names = source.list().unwrap_or_default();
-    if !names.iter().any(|name| name == LOCK) {
-        return Ok(None);
-    }
     match source.lock_shared(LOCK) {
-        Ok(guard) => Ok(Some(guard)),
+        Ok(guard) => Ok(guard),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
             path: source.path_of(LOCK),
         }),

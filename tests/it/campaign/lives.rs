@@ -18,7 +18,12 @@ pub(crate) struct Plot {
     pub(crate) steps: &'static [Step],
 }
 
-const SMALL: Load = Load { big: 700, bulk: 0 };
+const SMALL: Load = load(700, 0);
+
+/// Without long keys.
+const fn load(big: usize, bulk: usize) -> Load {
+    Load { big, bulk, long: 0 }
+}
 
 /// An age that a life passes when the clock goes on by a day.
 const AGE: Duration = Duration::from_secs(3600);
@@ -202,10 +207,7 @@ pub(crate) const LIVES: &[Plot] = &[
     with(
         "big values",
         |builder| builder,
-        Load {
-            big: 3_000,
-            bulk: 0,
-        },
+        load(3_000, 0),
         &[
             Write(Process),
             Write(Process),
@@ -227,10 +229,7 @@ pub(crate) const LIVES: &[Plot] = &[
                 .compression(Compression::Zstd { level: 1 })
                 .filter_residency(FilterResidency::Cached { bytes: 1 << 14 })
         },
-        Load {
-            big: 2_000,
-            bulk: 0,
-        },
+        load(2_000, 0),
         &[
             Write(Process),
             Write(Process),
@@ -333,10 +332,7 @@ pub(crate) const THREADED_LIVES: &[Plot] = &[
     with(
         "sealed when full",
         |builder| builder,
-        Load {
-            big: 3_000,
-            bulk: 6,
-        },
+        load(3_000, 6),
         &[
             Write(Process),
             Write(Process),
@@ -357,7 +353,7 @@ pub(crate) const LARGE_LIVES: &[Plot] = &[
     with(
         "merged in parts",
         |builder| builder.segment_bytes(64 << 10).compaction_threads(2),
-        Load { big: 700, bulk: 90 },
+        load(700, 90),
         &[
             Write(Process),
             Write(Process),
@@ -377,7 +373,7 @@ pub(crate) const LARGE_LIVES: &[Plot] = &[
                 age: None,
             })
         },
-        Load { big: 700, bulk: 60 },
+        load(700, 60),
         &[
             Write(Process),
             Flush,
@@ -385,6 +381,24 @@ pub(crate) const LARGE_LIVES: &[Plot] = &[
             Flush,
             DropDue(1),
             Write(Process),
+            Close,
+        ],
+    ),
+    // More than a leaf of a memtable has, in each of two batches that come to lie between each other.
+    with(
+        "long keys that are alike",
+        |builder| {
+            builder
+                .memtable_bytes(4 << 20)
+                .compression(Compression::Lz4)
+        },
+        Load { long: 16, ..SMALL },
+        &[
+            Write(Process),
+            Write(Synced),
+            Flush,
+            Write(Process),
+            Compact,
             Close,
         ],
     ),

@@ -83,7 +83,12 @@ pub(crate) struct Load {
     pub(crate) big: usize,
     /// Values of that size that every batch has beside.
     pub(crate) bulk: usize,
+    /// Long keys that every batch has beside.
+    pub(crate) long: u8,
 }
+
+/// Bytes that long keys share.
+const LONG_BYTES: usize = 32_770;
 
 impl Load {
     /// Batch `n`: two keys that are always equal, a key of its own, a delete, sometimes a value
@@ -106,6 +111,11 @@ impl Load {
             (key, Some(noise(n * 1000 + at, self.big)))
         });
         all.extend(bulk);
+        let long = (0..self.long).map(|at| {
+            let key = [&vec![b'l'; LONG_BYTES][..], &[at, (n % 2) as u8]].concat();
+            (key, Some(vec![n as u8]))
+        });
+        all.extend(long);
         all
     }
 

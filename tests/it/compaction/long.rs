@@ -31,6 +31,13 @@ const FILTERS: [FilterPolicy; 4] = [
     FilterPolicy::None,
 ];
 
+/// Keys that share more of their bytes than 15 bits can count.
+const LONG_KEYS: u64 = 32;
+
+fn long_key(n: u64) -> Vec<u8> {
+    [&vec![b'l'; 40_000][..], &[n as u8]].concat()
+}
+
 struct Life {
     rng: Rng,
     /// `None`: another one in every session.
@@ -115,8 +122,11 @@ impl Life {
         self.model.remove(key);
     }
 
-    /// Few keys in one part of the key space, many in another.
+    /// Few keys in one part of the key space, many in another, seldom a long one.
     fn key(&mut self) -> Vec<u8> {
+        if self.rng.below(256) == 0 {
+            return long_key(self.rng.below(LONG_KEYS));
+        }
         let n = match self.rng.below(3) {
             0 => self.rng.below(40),
             _ => 1000 + self.rng.below(2500),
@@ -168,8 +178,13 @@ impl Life {
 
     fn batch(&mut self) {
         let mut batch = self.db.batch();
+        // Long ones come together: as many as a leaf of a memtable has, and more.
+        let is_long = self.rng.below(16) == 0;
         for _ in 0..self.rng.below(30) {
-            let key = self.key();
+            let key = match is_long {
+                true => long_key(self.rng.below(LONG_KEYS)),
+                false => self.key(),
+            };
             if self.rng.below(3) == 0 {
                 batch.delete(&key);
                 self.model.remove(&key);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bytes::{Input, offset_at, prefixed, u32_at, u64_at, varint};
+use super::bytes::{Input, offset_at, prefixed, u32_at, u64_at};
 use super::repair::{self, HASH_SEED, SEGMENT_FOOTER, STORE_ID};
 
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
@@ -10,11 +10,14 @@ pub(super) type Files = BTreeMap<String, Vec<u8>>;
 /// Number of the journal that is live in a store around a segment.
 const JOURNAL: u64 = 38;
 
+/// The chain of the journals that were there before.
+const CHAIN: u32 = 0x1234;
+
 /// Number of the filter file, if there is one.
 pub(super) const SIDECAR: u64 = 30;
 
-/// Sequences end here, whatever the damage says.
-const SEQUENCE_MAX: u64 = (1 << 58) - 2;
+/// Sequences end here, whatever the damage says: a hundred writes before their limit.
+const SEQUENCE_MAX: u64 = (1 << 58) - 100;
 
 /// The parts of a segment as they were before they were framed.
 #[derive(Clone, Debug, Default)]
@@ -133,9 +136,10 @@ pub(super) fn store(number: u64, segment: Vec<u8>, sidecar: Option<Vec<u8>>) -> 
         edit.extend_from_slice(&u64::to_le_bytes(field));
     }
     edit.push(1);
-    for field in [JOURNAL, last + 1, 0x1234] {
+    for field in [JOURNAL, last + 1] {
         edit.extend_from_slice(&field.to_le_bytes());
     }
+    edit.extend_from_slice(&CHAIN.to_le_bytes());
     edit.extend_from_slice(&[0, 1]);
     let filter_file = if sidecar.is_some() { SIDECAR } else { 0 };
     for field in [number, number, segment.len() as u64, last, filter_file, 0] {
@@ -145,7 +149,8 @@ pub(super) fn store(number: u64, segment: Vec<u8>, sidecar: Option<Vec<u8>>) -> 
     edit.extend_from_slice(&u32_at(&segment, sum).unwrap_or_default().to_le_bytes());
     prefixed(&first_key, &mut edit);
     prefixed(&last_key, &mut edit);
-    varint(0, &mut edit);
+    // Lookups of no segment, and three numbers of bytes.
+    edit.extend_from_slice(&[0; 4]);
 
     let mut files = Files::from([
         ("LOCK".to_owned(), Vec::new()),
@@ -153,7 +158,7 @@ pub(super) fn store(number: u64, segment: Vec<u8>, sidecar: Option<Vec<u8>>) -> 
         ("MANIFEST-000037".to_owned(), manifest(37, &edit)),
         (
             format!("{JOURNAL:06}.journal"),
-            journal(JOURNAL, last + 1, 0x1234),
+            journal(JOURNAL, last + 1, CHAIN),
         ),
         (format!("{number:06}.seg"), segment),
     ]);
