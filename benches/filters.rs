@@ -15,7 +15,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criba::BloomierBits;
-use criba::filter::{Answer, Build, Built, Filter, FilterSpec, KeyHash, Place, build, hash_key};
+use criba_filters::segment::{Answer, Build, Built, Filter, FilterSpec, Place, build};
+use criba_filters::{KeyHash, hash_key};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// Kinds and bits per key.

@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(filler.room(), bytes - twin.len());
         assert!(filler.append(&[&vec![1; filler.room()]]).is_some());
         assert_eq!((filler.room(), filler.append(&[&[]])), (0, Some(bytes)));
-        assert_eq!(filler.chunk().read(bytes..bytes), []);
+        assert_eq!(filler.chunk().read(bytes..bytes), &[] as &[u8]);
         assert_eq!(filler.append(&[&[1]]), None);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::prefetch::prefetch;
+use criba_filters::prefetch;
 
 /// Fingerprints of things, four at each place, the newest first: a fifth drives out the oldest.
 ///

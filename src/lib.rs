@@ -5,6 +5,8 @@
 //! Bloomier filter, *where*. A lookup of a key that is there costs one read of the disk, of a key
 //! that is not there none.
 //!
+//! The code of the filters is in the package `criba-filters` (`crates/criba-filters`).
+//!
 //! Start with [`Db`]. `docs/architecture.md` of the repository is the map of the code,
 //! `docs/format.md` specifies every byte on disk.
 
@@ -14,8 +16,6 @@
 mod error;
 
 mod arena;
-
-mod mapped;
 
 mod slice;
 
@@ -27,15 +27,7 @@ mod origin;
 
 mod striped;
 
-mod prefetch;
-
 mod turns;
-
-// Approximate sets and static maps: hashes in, words out.
-pub mod filter;
-
-// Counts of a stream in little memory: keys or their hashes in, estimates out.
-pub mod sketch;
 
 // Bytes on disk, both ways: pure functions over slices.
 mod format;
@@ -71,6 +63,7 @@ mod compaction;
 // The store as its users see it.
 mod db;
 
+pub use criba_filters::segment::{BloomierBits, Scattered};
 pub use db::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
 pub use db::stats::{
     CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,
@@ -78,7 +71,6 @@ pub use db::stats::{
 };
 pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Repaired, Snapshot, Verification};
 pub use error::{Corruption, Error, Result};
-pub use filter::{BloomierBits, Scattered};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;
 pub use options::{
@@ -93,7 +85,3 @@ pub use storage::Io;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-// Those on the pages of filters and sketches, too.
-#[cfg(doctest)]
-mod pages;

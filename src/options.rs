@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::filter::{BloomierBits, FilterSpec, Scattered};
 use crate::storage::Io;
+use criba_filters::segment::{BloomierBits, FilterSpec, Scattered};
 
 /// What survives a write that has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -23,17 +23,6 @@ const SPARING: u32 = 3;
 /// What is written between two offers, which takes about 0.2 ms.
 pub(crate) const BYTES: u64 = 64 << 10;
 
-/// Keys that a filter is asked for between two offers.
-pub(crate) const KEYS: usize = 4096;
-
-/// Offers the processor after each `every` steps, of which this is one; what has fewer never does.
-#[inline]
-pub(crate) fn after(step: usize, every: usize) {
-    if (step + 1).is_multiple_of(every) {
-        offer();
-    }
-}
-
 /// From now on the calling thread offers all its turns, and gets a third of what others get of a processor that
 /// both want; all of one that nobody else wants. The latter only where the kernel knows that of threads,
 /// not of processes.

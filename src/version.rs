@@ -14,8 +14,8 @@ use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
 use crate::format::block::Entry;
 use crate::segment::{Caches, Reading, Segment, SegmentWalk};
-use crate::sketch::Set;
 use crate::slice::Slice;
+use criba_filters::sketch::store::Set;
 
 use bounds::Bounds;
 

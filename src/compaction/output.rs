@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use crate::cursor::LastKey;
 use crate::error::{Error, Result};
-use crate::filter::{self, FilterSpec};
 use crate::format::block::Entry;
 use crate::segment::{self, Finished, Writer, WriterOptions};
 use crate::storage::Storage;
+use criba_filters::segment::{self as filter, FilterSpec};
 
 use super::held::Held;
 
@@ -233,7 +233,6 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::filter;
     use crate::key::{Kind, Sequence};
     use crate::options::Compression;
     use crate::storage::Memory;
@@ -259,7 +258,7 @@ mod tests {
         let writer = WriterOptions {
             store_id: 1,
             hash_seed: 1,
-            hash_key: filter::hash_key,
+            hash_key: criba_filters::hash_key,
             block_bytes: 1024,
             entries_per_group: 4,
             compression: Compression::None,

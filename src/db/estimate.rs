@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 use crate::memtable::Memtable;
 use crate::segment::Segment;
-use crate::sketch::{Set, Sketch, Union};
 use crate::slice::Slice;
 use crate::version::{Counted, CountedGroup, Run, Version};
+use criba_filters::sketch::store::{Set, Sketch, Union};
 
 use super::Db;
 use super::scan::{Bounds, owned_bounds};

@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compaction::{Filters, OutputOptions};
-use crate::filter::{BloomierBits, FilterSpec, allocate_weighted, hash_key, payload_bits};
 use crate::key::Sequence;
 use crate::options::{FilterPolicy, Strategy, TreeShape};
 use crate::segment::{Segment, WriterOptions};
 use crate::version::{Run, Version};
+use criba_filters::hash_key;
+use criba_filters::segment::{BloomierBits, FilterSpec, allocate_weighted, payload_bits};
 
 use super::demand::{Demand, weights};
 use super::shared::Shared;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::filter::{Answer, Begun, KeyHash, hash_key};
 use crate::key::{Kind, Sequence};
 use crate::memtable::Memtable;
 use crate::segment::{Hit, Probe, Segment};
 use crate::slice::Slice;
 use crate::version::Run;
+use criba_filters::segment::{Answer, Begun};
+use criba_filters::{KeyHash, hash_key};
 
 use super::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
 use super::shared::{Shared, View};

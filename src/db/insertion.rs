@@ -1,10 +1,10 @@
 //! The operations of a record come into a memtable.
 
 use crate::error::{Error, Result};
-use crate::filter::{KeyHash, hash_key};
 use crate::format::batch::{Operation, Operations};
 use crate::key::{Kind, Sequence};
 use crate::memtable::{Insert, Memtable, Place};
+use criba_filters::{KeyHash, hash_key};
 
 use super::gaps::Writes;
 

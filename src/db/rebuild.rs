@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::compaction::FileNumbers;
 use crate::error::{Error, Result};
-use crate::filter::FilterSpec;
 use crate::manifest::SegmentMeta;
 use crate::segment::sidecar::{self, SidecarOptions};
 use crate::segment::{self, Segment};
 use crate::slice::Slice;
+use criba_filters::segment::FilterSpec;
 
 use super::shared::{Shared, View, lock};
 

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use super::cursor::{Cursor, Malformed};
 use super::{four_bytes, varint};
 use crate::key::{self, Kind, Sequence};
-use crate::prefetch::prefetch;
+use criba_filters::prefetch;
 
 /// Bytes before the first entry: base sequence, entry count, group count.
 pub(crate) const HEADER_BYTES: usize = 16;

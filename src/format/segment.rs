@@ -5,7 +5,7 @@ use super::cursor::{Cursor, Malformed};
 use super::region::TRAILER_BYTES;
 use super::varint;
 use crate::key::Sequence;
-use crate::sketch::Sketch;
+use criba_filters::sketch::store::Sketch;
 
 const MAGIC: &[u8; 8] = b"cribaseg";
 const VERSION: u16 = 1;
@@ -133,7 +133,7 @@ impl Footer {
 /// Which filter a segment carries and what it takes to ask it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct FilterProperties {
-    /// Code of [`crate::filter::FilterKind`]; an unknown one means "no filter".
+    /// Code of [`criba_filters::segment::FilterKind`]; an unknown one means "no filter".
     pub(crate) kind: u8,
     pub(crate) body_words: u64,
     /// Two different keys of the segment have the same 64-bit hash, and the filter tells a place.
@@ -301,7 +301,7 @@ pub(crate) const REGION_BYTES_MIN: u64 = TRAILER_BYTES as u64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::KeyHash;
+    use criba_filters::KeyHash;
 
     #[test]
     fn footer_round_trip_and_damage() {

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::arena::{Chunk, Filler, Spares};
 use crate::format::varint;
 use crate::key::{Kind, Sequence};
-use crate::prefetch::prefetch;
 use crate::slice::Slice;
+use criba_filters::prefetch;
 
 use super::pool::Pool;
 

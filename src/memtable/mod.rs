@@ -27,10 +27,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::arena::Spares;
 use crate::cursor::Direction;
-use crate::filter::{KeyHash, MemoryBloom};
 use crate::key::{Kind, Sequence};
-use crate::sketch::{AtomicSketch, Sketch};
 use crate::slice::Slice;
+use criba_filters::KeyHash;
+use criba_filters::segment::MemoryBloom;
+use criba_filters::sketch::store::{AtomicSketch, Sketch};
 
 use entries::EntryRef;
 use insert::{Inserter, Spot};

@@ -20,7 +20,7 @@ use std::sync::atomic::{
 };
 
 use crate::key::MAX_KEY_BYTES;
-use crate::prefetch::prefetch;
+use criba_filters::prefetch;
 
 use super::entries::EntryRef;
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cursor::Cursor as _;
-use crate::filter::hash_key;
 use crate::key::MAX_KEY_BYTES;
+use criba_filters::hash_key;
 
 fn table(entries: &[(&str, u64, &str)]) -> Arc<Memtable> {
     let table = Memtable::new(1 << 16);

@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::{Cache, Weigh};
-use crate::filter::KeyHash;
 use crate::lately::Lately;
 use crate::options::FilterResidency;
 use crate::striped::Striped;
+use criba_filters::KeyHash;
 
 use super::division::{BLOCKS, Division, ENTRIES, KINDS, PAGES, PARTS, PARTS_MAX, Use};
 use super::entries::EntryCache;

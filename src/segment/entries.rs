@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 
 use crate::cache::{Cache, Weigh};
-use crate::filter::KeyHash;
 use crate::key::Kind;
 use crate::lately::Lately;
 use crate::slice::Slice;
+use criba_filters::KeyHash;
 
 use super::get::Hit;
 

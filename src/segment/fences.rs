@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::format::Malformed;
 use crate::format::index;
 use crate::key::{MAX_KEY_BYTES, head};
-use crate::prefetch::prefetch;
+use criba_filters::prefetch;
 
 /// The resident index.
 #[derive(Debug)]

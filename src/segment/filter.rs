@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::Weigh;
 use crate::error::Error;
-use crate::filter::{Answer, Begun, Filter, FilterKind, KeyHash, Resident, Window, Words};
 use crate::format::Malformed;
 use crate::format::region::TRAILER_BYTES;
 use crate::format::segment::{
     self, FilterProperties, PAGE_BYTES, PAGE_TRAILER_BYTES, PAGE_WORDS, pages_len,
 };
 use crate::storage::{ReadCause, ReadFile};
+use criba_filters::KeyHash;
+use criba_filters::segment::{Answer, Begun, Filter, FilterKind, Resident, Window, Words};
 
 use super::Caches;
 use super::get::Probe;

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::filter::{Answer, Begun, KeyHash};
 use crate::format::block::{Found, search_alone};
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
+use criba_filters::KeyHash;
+use criba_filters::segment::{Answer, Begun};
 
 use super::filter::{FilterState, SegmentFilter};
 use super::reader::{Body, Segment};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::format::checksum;
-use crate::prefetch::prefetch;
+use criba_filters::prefetch;
 
 use super::Block;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::filter::{BloomierBits, FilterKind, FilterSpec, REJECTING_BITS_MIN};
 use crate::format::Malformed;
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
@@ -17,6 +16,7 @@ use crate::key::Sequence;
 use crate::options::FilterResidency;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
+use criba_filters::segment::{BloomierBits, FilterKind, FilterSpec, REJECTING_BITS_MIN};
 
 use super::blockbits::BlockBits;
 use super::fences::Fences;

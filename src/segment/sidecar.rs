@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use crate::cursor::Direction;
 use crate::error::{Error, Result};
-use crate::filter::{self, FilterSpec, hash_key};
 use crate::format::block::Group;
 use crate::format::region::{self, Codec, Place, RegionKind, Stored, file_identity};
 use crate::format::segment::{FilterProperties, PAGE_WORDS, REGION_BYTES_MIN, encode_page};
 use crate::format::sidecar::{FOOTER_BYTES, Footer};
 use crate::slice::Slice;
 use crate::storage::{ReadCause, Storage};
+use criba_filters::hash_key;
+use criba_filters::segment::{self as filter, FilterSpec};
 
 use super::Caches;
 use super::ahead::Windows;

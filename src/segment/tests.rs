@@ -9,12 +9,13 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::cursor::{Cursor as _, Direction};
-use crate::filter::{Begun, BloomierBits, FilterSpec, KeyHash, Scattered, hash_key};
 use crate::format::block::Entry;
 use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
 use crate::options::{Compression, FilterResidency};
 use crate::slice::Slice;
 use crate::storage::{Memory, Storage};
+use criba_filters::segment::{Begun, BloomierBits, FilterSpec, Scattered};
+use criba_filters::{KeyHash, hash_key};
 
 use super::{Caches, Probe, Reading, Segment, SegmentWalk, Writer, WriterOptions};
 

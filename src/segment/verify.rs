@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::cursor::{Direction, Item};
 use crate::error::{Error, Result};
-use crate::filter::hash_key;
 use crate::key::{self, Kind, Sequence};
 use crate::slice::Slice;
+use criba_filters::hash_key;
 
 use super::Caches;
 use super::ahead::Windows;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::filter::{self, Built, FilterSpec, KeyHash};
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::four_bytes;
 use crate::format::index::Builder as IndexBuilder;
@@ -18,9 +17,11 @@ use crate::format::segment::{
 };
 use crate::key::{Kind, Sequence};
 use crate::options::Compression;
-use crate::sketch::Sketch;
 use crate::storage::{AppendFile, Storage};
 use crate::turns;
+use criba_filters::KeyHash;
+use criba_filters::segment::{self as filter, Built, FilterSpec};
+use criba_filters::sketch::store::Sketch;
 
 use super::codec::Packer;
 use super::file_name;

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use criba::filter::{Build, FilterSpec, Place, build, hash_key};
 use criba::storage::{Memory, Storage};
 use criba::{
     BloomierBits, Builder, Compression, Db, FilterPolicy, FilterResidency, Io, MAX_KEY_BYTES,
     Scattered,
 };
+use criba_filters::hash_key;
+use criba_filters::segment::{Build, FilterSpec, Place, build};
 use proptest::prelude::*;
 
 use crate::allocations::most_held;

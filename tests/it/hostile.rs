@@ -1,9 +1,10 @@
 //! Keys made by someone who wants to harm: for a hash whose seed is known they can be made at
 //! will, for the secret seed of a store they are keys like any others.
 
-use criba::filter::{
-    Answer, BloomierBits, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place, build, hash_key,
+use criba_filters::segment::{
+    Answer, BloomierBits, Build, Built, Filter, FilterSpec, Lookup, Place, build,
 };
+use criba_filters::{KeyHash, hash_key};
 
 /// From the constants of XXH3, as `specification/xxhash_spec.md` of xxHash has them: what keys of
 /// 9 to 16 bytes are mixed with, before the seed.

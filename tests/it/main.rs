@@ -8,8 +8,6 @@
 mod allocations;
 mod basics;
 mod campaign;
-#[cfg(feature = "cli")]
-mod cli;
 mod compaction;
 mod concurrency;
 mod corpus;
@@ -36,7 +34,6 @@ mod rebuild;
 mod recovery;
 mod repair;
 mod rotation;
-mod sketches;
 mod tidy;
 mod traffic;
 mod verify;

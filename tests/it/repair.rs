@@ -423,50 +423,6 @@ fn a_store_is_repaired_in_its_place() {
     );
 }
 
-#[cfg(feature = "cli")]
-#[test]
-fn the_command_says_what_is_lost() {
-    let criba = |arguments: &[&str]| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_criba"))
-            .args(arguments)
-            .output()
-            .unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(text).unwrap())
-    };
-    let directory = tempfile::tempdir().unwrap();
-    let in_dir = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (store, to) = (in_dir("store"), in_dir("new"));
-    assert_eq!(criba(&["put", &store, "key", "value"]).0, Some(0));
-    assert_eq!(criba(&["repair", &store]).0, Some(2));
-    let (code, text) = criba(&["repair", &store, "--to", &to]);
-    assert_eq!(code, Some(0), "{text}");
-    assert!(
-        text.contains("1 keys") && text.contains("nothing is lost"),
-        "{text}"
-    );
-    assert_eq!(criba(&["repair", &store, "--to", &to]).0, Some(2));
-    std::fs::remove_file(format!("{store}/CURRENT")).unwrap();
-    let (code, text) = criba(&["get", &store, "key"]);
-    assert_eq!(code, Some(3));
-    assert!(text.contains("criba repair"), "{text}");
-    let (code, text) = criba(&["repair", &store, "--in-place", "--json"]);
-    assert_eq!(code, Some(3), "{text}");
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(report["keys"], 1);
-    assert!(
-        report["lost"][0]["file"]
-            .as_str()
-            .unwrap()
-            .ends_with("CURRENT")
-    );
-    assert_eq!(criba(&["get", &store, "key"]), (Some(0), "value".into()));
-    assert_eq!(
-        criba(&["repair", &in_dir("none"), "--to", &in_dir("x")]).0,
-        Some(2)
-    );
-}
-
 /// What a kill or a cut leaves of the last write is told, as `open` does.
 #[test]
 fn a_torn_tail_is_remarked() {

@@ -9,7 +9,7 @@ use crate::escape::Html;
 use crate::summary::{Point, SeenCounts, Series, Summary};
 
 /// That of the pages that `criba study` writes: both look the same.
-const STYLE: &str = include_str!("../../../src/bin/criba/style.css");
+const STYLE: &str = include_str!("../../../crates/criba-cli/src/style.css");
 
 /// Plots and tables side by side where there is room.
 const LAYOUT: &str = "td { white-space: normal; }\nh2 { font-size: 1.1rem; margin-bottom: .4rem; }\n\

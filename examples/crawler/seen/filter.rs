@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 
 use criba::Db;
-use criba::filter::{KeyHash, MemoryBloom, hash_key};
+use criba_filters::segment::MemoryBloom;
+use criba_filters::{KeyHash, hash_key};
 
 use crate::failure::Failure;
 use crate::summary::SeenCounts;

@@ -1,8 +1,9 @@
 //! The structures.
 
 use criba::BloomierBits;
-use criba::filter::family::{Blocked, Fuse, Membership};
-use criba::filter::{Answer, Build, Filter, FilterKind, FilterSpec, KeyHash, Place, build};
+use criba_filters::family::{Blocked, Fuse, Membership};
+use criba_filters::segment::{Answer, Build, Filter, FilterKind, FilterSpec, Place, build};
+use criba_filters::KeyHash;
 use dsi_progress_logger::no_logging;
 use fastbloom::BloomFilter;
 use lsm_tree::table::filter::ribbon::burr::{BurrBuilder, BurrParams, contains_hash_from_bytes};

@@ -1,0 +1,274 @@
+//! What kind of filter a segment gets and how many bits it may spend.
+//!
+//! The policy of the store (which may also choose "none") is decided elsewhere; this module holds the
+//! choice for one segment, after the policy has spoken.
+
+/// The kind of a filter block, stored beside its bytes.
+///
+/// These numbers are written to disk and must not be changed. A reader that meets another number works
+/// without a filter: slower, never wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FilterKind {
+    /// Cache-line-blocked Bloom filter: says "no" or "maybe".
+    Bloom = 1,
+    /// Bumped ribbon that maps a key to its position: says "no" or where.
+    #[doc(alias = "ribbon")]
+    Bloomier = 2,
+    /// [`Scattered::Classic`].
+    Classic = 3,
+    /// [`Scattered::Partitioned`].
+    Partitioned = 4,
+    /// [`Scattered::Peeled`].
+    Peeled = 5,
+    /// [`Scattered::Fuse`].
+    Fuse = 6,
+    /// [`Scattered::Ensemble`].
+    Ensemble = 7,
+    /// [`Scattered::Hierarchical`].
+    Hierarchical = 8,
+    /// [`Scattered::Compressed`].
+    Compressed = 9,
+    /// [`Scattered::Hybrid`].
+    Hybrid = 10,
+    /// [`Scattered::Cuckoo`].
+    Cuckoo = 11,
+    /// [`Scattered::Quotient`].
+    Quotient = 12,
+}
+
+impl FilterKind {
+    /// Its name, in lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bloom => "bloom",
+            Self::Bloomier => "bloomier",
+            Self::Classic => "classic",
+            Self::Partitioned => "partitioned",
+            Self::Peeled => "peeled",
+            Self::Fuse => "fuse",
+            Self::Ensemble => "ensemble",
+            Self::Hierarchical => "hierarchical",
+            Self::Compressed => "compressed",
+            Self::Hybrid => "hybrid",
+            Self::Cuckoo => "cuckoo",
+            Self::Quotient => "quotient",
+        }
+    }
+
+    /// The number on disk.
+    #[must_use]
+    pub fn to_u8(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind with this number on disk; `None` for a number this version does not know.
+    #[must_use]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Bloom),
+            2 => Some(Self::Bloomier),
+            3 => Some(Self::Classic),
+            4 => Some(Self::Partitioned),
+            5 => Some(Self::Peeled),
+            6 => Some(Self::Fuse),
+            7 => Some(Self::Ensemble),
+            8 => Some(Self::Hierarchical),
+            9 => Some(Self::Compressed),
+            10 => Some(Self::Hybrid),
+            11 => Some(Self::Cuckoo),
+            12 => Some(Self::Quotient),
+            _ => None,
+        }
+    }
+}
+
+/// The filter to build for one segment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FilterSpec {
+    /// A blocked Bloom filter.
+    Bloom {
+        /// Bits per key, 1.0 to 64.0; fractions are honoured.
+        bits_per_key: f64,
+    },
+    /// A Bloomier filter.
+    Bloomier(BloomierBits),
+    /// Another filter, to compare with.
+    Scattered {
+        /// Which one.
+        shape: Scattered,
+        /// Bits per key, 1.0 to 64.0: of Bloom filters fractions are honoured, of the others as many
+        /// whole bits of a cell are taken as fit, or the least that there are.
+        bits_per_key: f64,
+    },
+}
+
+/// Filters that look up a key in several places, scattered over their body. They say "no" or "maybe".
+///
+/// They are for comparison ([`family`](super::family) has them by themselves): a lookup needs the whole
+/// body, so the first four are slow where filters are not in memory; the others are in memory always.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scattered {
+    /// A Bloom filter without blocks.
+    Classic,
+    /// A Bloom filter with a part for each probe.
+    Partitioned,
+    /// Three random cells for each key, solved by peeling.
+    Peeled,
+    /// Three neighbouring cells for each key: binary fuse.
+    Fuse,
+    /// Two Bloom filters that must agree.
+    Ensemble,
+    /// A Bloom filter in front of another.
+    Hierarchical,
+    /// A Bloom filter with so few bits set that its bytes can be compressed; in memory it is not.
+    Compressed,
+    /// Two compressed filters that must agree.
+    Hybrid,
+    /// Fingerprints in buckets of four.
+    Cuckoo,
+    /// A sorted list of fingerprints.
+    Quotient,
+}
+
+impl Scattered {
+    /// The kind it has on disk.
+    #[must_use]
+    pub fn kind(self) -> FilterKind {
+        match self {
+            Self::Classic => FilterKind::Classic,
+            Self::Partitioned => FilterKind::Partitioned,
+            Self::Peeled => FilterKind::Peeled,
+            Self::Fuse => FilterKind::Fuse,
+            Self::Ensemble => FilterKind::Ensemble,
+            Self::Hierarchical => FilterKind::Hierarchical,
+            Self::Compressed => FilterKind::Compressed,
+            Self::Hybrid => FilterKind::Hybrid,
+            Self::Cuckoo => FilterKind::Cuckoo,
+            Self::Quotient => FilterKind::Quotient,
+        }
+    }
+
+    /// Whether it is in memory as a whole, whatever is read by pages.
+    pub(crate) fn is_held(self) -> bool {
+        !matches!(
+            self,
+            Self::Classic | Self::Partitioned | Self::Peeled | Self::Fuse
+        )
+    }
+
+    /// All of them.
+    pub const ALL: [Scattered; 10] = [
+        Self::Classic,
+        Self::Partitioned,
+        Self::Peeled,
+        Self::Fuse,
+        Self::Ensemble,
+        Self::Hierarchical,
+        Self::Compressed,
+        Self::Hybrid,
+        Self::Cuckoo,
+        Self::Quotient,
+    ];
+
+    /// Bits that each key has without overhead, in a filter of so many keys that takes `bits_per_key`
+    /// in all.
+    pub fn value_bits(self, keys: u64, bits_per_key: f64) -> f64 {
+        super::family::value_bits(self, keys, bits_per_key)
+    }
+}
+
+/// The width of a Bloomier filter's values, in bits per key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum BloomierBits {
+    /// This many bits per key, 1.0 to 64.0; fractions are honoured on average. Block bits come first,
+    /// then slot bits if all of them fit, then fingerprint bits.
+    BitsPerKey(f64),
+    /// This many bits per key, 1.0 to 64.0, every one of which rejects absent keys: block bits, then
+    /// fingerprint bits. Slots are not stored, so a key that is there is searched for in its block.
+    Rejecting(f64),
+    /// As many as the block ordinal needs, at least 7 (the rest are fingerprint bits).
+    Block,
+    /// As many as block ordinal and slot need, and fingerprint bits so that block and fingerprint
+    /// together are at least 7.
+    Slot,
+}
+
+/// Fewest and most bits per key a filter may have.
+const BITS_MIN: f64 = 1.0;
+const BITS_MAX: f64 = 64.0;
+
+impl FilterSpec {
+    /// Checks that the bits per key are a number within 1.0 to 64.0.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the setting and its bounds.
+    pub fn check(&self) -> Result<(), String> {
+        let bits = match *self {
+            Self::Bloom { bits_per_key } | Self::Scattered { bits_per_key, .. } => bits_per_key,
+            Self::Bloomier(BloomierBits::BitsPerKey(bits) | BloomierBits::Rejecting(bits)) => bits,
+            Self::Bloomier(BloomierBits::Block | BloomierBits::Slot) => return Ok(()),
+        };
+        if (BITS_MIN..=BITS_MAX).contains(&bits) {
+            return Ok(());
+        }
+        Err(format!(
+            "a filter cannot have {bits} bits per key: choose a number from {BITS_MIN:.1} to \
+             {BITS_MAX:.1}, or no filter at all"
+        ))
+    }
+}
+
+/// The nearest allowed number of bits per key; the least one for what is not a number.
+pub(crate) fn clamp_bits(bits: f64) -> f64 {
+    if bits.is_nan() {
+        BITS_MIN
+    } else {
+        bits.clamp(BITS_MIN, BITS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_survive_the_disk() {
+        for number in 0..=u8::MAX {
+            let kind = FilterKind::from_u8(number);
+            assert_eq!(kind.is_some(), (1..=12).contains(&number));
+            assert!(kind.is_none_or(|kind| kind.to_u8() == number));
+        }
+    }
+
+    #[test]
+    fn bits_are_checked() {
+        fn check(bits: f64, good: bool) {
+            let specs = [
+                FilterSpec::Bloom { bits_per_key: bits },
+                FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)),
+                FilterSpec::Bloomier(BloomierBits::Rejecting(bits)),
+                FilterSpec::Scattered {
+                    shape: Scattered::Fuse,
+                    bits_per_key: bits,
+                },
+            ];
+            for spec in specs {
+                assert_eq!(spec.check().is_ok(), good, "{spec:?}");
+            }
+            assert!((BITS_MIN..=BITS_MAX).contains(&clamp_bits(bits)));
+        }
+        check(1.0, true);
+        check(64.0, true);
+        check(10.3, true);
+        check(0.99, false);
+        check(64.01, false);
+        check(-1.0, false);
+        check(f64::NAN, false);
+        check(f64::INFINITY, false);
+        assert!(FilterSpec::Bloomier(BloomierBits::Block).check().is_ok());
+        let message = FilterSpec::Bloom { bits_per_key: 0.0 }.check().unwrap_err();
+        assert!(message.contains("from 1.0 to 64.0"), "{message}");
+    }
+}
