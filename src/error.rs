@@ -57,6 +57,12 @@ pub enum Error {
     },
     /// The caller asked for something outside the limits; nothing was written.
     Invalid(String),
+    /// The store has met a state that its own code rules out: a bug of this crate, please report
+    /// it. Background work that panicked becomes this; writes are refused from then on.
+    Bug {
+        /// The work that failed, and what it said.
+        what: String,
+    },
     /// The store was closed.
     Closed,
     /// The caller cancelled the operation; nothing was changed.
@@ -108,7 +114,9 @@ impl Error {
             Error::ReadOnly => io::ErrorKind::PermissionDenied,
             Error::Poisoned { cause } | Error::Stalled { cause } => cause.kind(),
             Error::Invalid(_) => io::ErrorKind::InvalidInput,
-            Error::Closed | Error::Cancelled | Error::Forked => io::ErrorKind::Other,
+            Error::Bug { .. } | Error::Closed | Error::Cancelled | Error::Forked => {
+                io::ErrorKind::Other
+            }
         }
     }
 
@@ -159,6 +167,10 @@ impl fmt::Display for Error {
                  cause and try again: {cause}"
             ),
             Error::Invalid(what) => f.write_str(what),
+            Error::Bug { what } => write!(
+                f,
+                "{what}; this is a bug in criba, please report it; open the store again to recover"
+            ),
             Error::Closed => f.write_str("the store is closed"),
             Error::Cancelled => f.write_str("cancelled"),
             Error::Forked => f.write_str(
@@ -236,6 +248,7 @@ mod tests {
             (Error::Poisoned { cause: poison }, ErrorKind::StorageFull),
             (Error::Stalled { cause: stall }, ErrorKind::StorageFull),
             (Error::Invalid(what()), ErrorKind::InvalidInput),
+            (Error::Bug { what: what() }, ErrorKind::Other),
             (Error::Closed, ErrorKind::Other),
             (Error::Cancelled, ErrorKind::Other),
             (Error::Forked, ErrorKind::Other),

@@ -381,7 +381,7 @@ impl Manifest {
 
     fn append(&mut self, edit: &Edit) -> Result<()> {
         let mut state = self.state.clone();
-        state.apply(edit).map_err(Error::Invalid)?;
+        state.apply(edit).map_err(|what| Error::Bug { what })?;
         let grown = self
             .log
             .as_ref()
@@ -416,7 +416,7 @@ impl Manifest {
     pub(crate) fn switch(&mut self, edit: &Edit, journal: u64) -> Result<()> {
         self.change(|manifest| {
             let mut state = manifest.state.clone();
-            state.apply(edit).map_err(Error::Invalid)?;
+            state.apply(edit).map_err(|what| Error::Bug { what })?;
             manifest.keeps_clean = false;
             manifest.current.journal = journal;
             manifest.replace(state)

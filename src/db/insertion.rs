@@ -45,7 +45,8 @@ impl<'a> Insertion<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if one is malformed, after those before it were inserted.
+    /// [`Error::Bug`] if one is malformed, after those before it were inserted: the caller has
+    /// encoded or checked them.
     #[inline]
     pub(crate) fn finish(mut self, mut writes: Option<&mut Writes<'_>>) -> Result<(Sequence, u32)> {
         let mut count = 0_u32;
@@ -62,7 +63,9 @@ impl<'a> Insertion<'a> {
             self.find(self.first.after(u64::from(count)));
         }
         match self.operations.next() {
-            Err(malformed) => Err(Error::Invalid(malformed.to_string())),
+            Err(malformed) => Err(Error::Bug {
+                what: malformed.to_string(),
+            }),
             Ok(_) => Ok((self.first, count)),
         }
     }

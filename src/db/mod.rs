@@ -427,8 +427,8 @@ impl Inner {
         self.shared.stop_compactions();
         let threads = lock(&self.shared.threads).end();
         if threads.into_iter().any(|thread| thread.join().is_err()) {
-            let what = "a background thread panicked; this is a bug";
-            return Err(Error::Invalid(what.into()));
+            let what = "a background thread panicked".to_owned();
+            return Err(Error::Bug { what });
         }
         let result = self.shared.finish();
         // Under the lock: the next session looks at what files there are.

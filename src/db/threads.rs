@@ -70,8 +70,8 @@ impl Shared {
                 .copied()
                 .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
                 .unwrap_or("without a message");
-            let what = format!("the background {what} panicked, which is a bug: {said}");
-            Err(self.poison(Error::Invalid(what)))
+            let what = format!("the background {what} panicked: {said}");
+            Err(self.poison(Error::Bug { what }))
         })
     }
 
