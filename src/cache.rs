@@ -7,7 +7,7 @@ use std::thread;
 use quick_cache::sync::{Cache as QuickCache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use crate::striped::Striped;
+use crate::sharded_counter::ShardedCounter;
 
 /// Segment and offset in its file.
 pub(crate) type CacheKey = (u64, u64);
@@ -22,7 +22,7 @@ pub(crate) trait Weigh {
 pub(crate) struct Cache<V> {
     inner: Option<QuickCache<CacheKey, V, ByWeight>>,
     /// Lookups that found something, and that did not.
-    outcomes: Striped<2>,
+    outcomes: ShardedCounter<2>,
 }
 
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ impl<V: Weigh + Clone> Cache<V> {
         });
         Cache {
             inner,
-            outcomes: Striped::default(),
+            outcomes: ShardedCounter::default(),
         }
     }
 

@@ -25,7 +25,7 @@ mod loss;
 
 mod origin;
 
-mod striped;
+mod sharded_counter;
 
 mod turns;
 
@@ -44,7 +44,7 @@ mod cursor;
 mod memtable;
 
 mod cache;
-mod lately;
+mod doorkeeper;
 
 mod segment;
 

@@ -5,12 +5,12 @@
 //! reads the inputs once, writes new segments with filters made for where they go, and changes
 //! nothing that is live; the caller installs the result.
 
-mod held;
 mod merge;
 mod output;
 mod plan;
 mod retain;
 mod split;
+mod tail;
 
 pub(crate) use merge::{Inputs, Progress, merge};
 pub(crate) use output::{FileNumbers, Filters, Output, OutputOptions, remove_segments};

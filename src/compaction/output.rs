@@ -15,7 +15,7 @@ use crate::segment::{self, Finished, Writer, WriterOptions};
 use crate::storage::Storage;
 use criba_filters::segment::{self as filter, FilterSpec};
 
-use super::held::Held;
+use super::tail::Tail;
 
 /// Gives out numbers for new files, and takes back those of files that were removed again.
 pub(crate) trait FileNumbers {
@@ -64,9 +64,10 @@ pub(crate) struct OutputOptions {
     pub(crate) written_ms: u64,
 }
 
-/// What a segment must have to be begun, beside others: this part of the size of a full one ...
+/// A segment is begun beside others only when it will have at least this part of a full one, or
+/// [`TAIL_BYTES_MAX`] if that is less.
 const TAIL_PART: u64 = 8;
-/// ... but no more, in bytes of keys and values, as that is held in memory.
+/// Most bytes of keys and values that wait in memory for that.
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 
 /// Segments under way. Nothing of it is live before the caller installs it.
@@ -84,7 +85,7 @@ pub(crate) struct Output<'a> {
     passed: usize,
     written_bytes: u64,
     /// The next entries while the segment is full.
-    held: Held,
+    tail: Tail,
 }
 
 impl<'a> Output<'a> {
@@ -104,7 +105,7 @@ impl<'a> Output<'a> {
             last_key: LastKey::default(),
             passed: 0,
             written_bytes: 0,
-            held: Held::default(),
+            tail: Tail::default(),
         }
     }
 
@@ -120,11 +121,11 @@ impl<'a> Output<'a> {
         let bytes = self.options.segment_bytes;
         let bytes = if is_between { bytes / 2 } else { bytes };
         let full = |writer: &Writer| writer.is_full(bytes, entry);
-        if self.held.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
+        if self.tail.is_empty() && !(may_end && self.writer.as_ref().is_some_and(full)) {
             return self.write(entry);
         }
-        self.held.push(entry);
-        if self.held.bytes() < TAIL_BYTES_MAX.min(self.options.segment_bytes / TAIL_PART) {
+        self.tail.push(entry);
+        if self.tail.bytes() < TAIL_BYTES_MAX.min(self.options.segment_bytes / TAIL_PART) {
             return Ok(());
         }
         self.finish_segment()?;
@@ -140,7 +141,7 @@ impl<'a> Output<'a> {
     }
 
     fn write_held(&mut self) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.tail);
         held.iter().try_for_each(|entry| self.write(&entry))
     }
 

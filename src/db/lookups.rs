@@ -1,6 +1,6 @@
 //! What point lookups met, counted where the threads that look up do not disturb each other.
 
-use crate::striped::Striped;
+use crate::sharded_counter::ShardedCounter;
 
 use super::stats::LookupStats;
 
@@ -12,7 +12,7 @@ const ABSENT: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct LookupCounters {
-    counters: Striped<7>,
+    counters: ShardedCounter<7>,
 }
 
 impl LookupCounters {

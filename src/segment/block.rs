@@ -8,7 +8,7 @@ use crate::format::region::{self, Place, RegionKind};
 use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::slice::Slice;
 
-use super::codec;
+use super::compression;
 
 /// Memory of a block beside its payload, in bytes.
 const OVERHEAD_BYTES: u64 = 96;
@@ -48,7 +48,7 @@ impl Block {
             return Err(Malformed { what, at: 0 });
         }
         let packed = stored.slice(0..region.payload_len);
-        Block::of_payload(codec::unpack(packed, region.codec, region.plain_len)?)
+        Block::of_payload(compression::unpack(packed, region.codec, region.plain_len)?)
     }
 
     /// The block with this payload, which was verified.

@@ -7,20 +7,20 @@
 //! and its entry is offered to the [`EntryCache`]; so are, now and then, entries found in kept blocks.
 //!
 //! Pages of filters are pinned elsewhere, or have a budget of their own here, or a part of this one. How
-//! it is divided once it is used up is the matter of [`Division`].
+//! it is divided once it is used up is the matter of [`CacheBudget`].
 
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::{Cache, Weigh};
-use crate::lately::Lately;
-use crate::options::FilterResidency;
-use crate::striped::Striped;
+use crate::doorkeeper::Doorkeeper;
 use criba_filters::KeyHash;
+use crate::options::FilterResidency;
+use crate::sharded_counter::ShardedCounter;
 
-use super::division::{BLOCKS, Division, ENTRIES, KINDS, PAGES, PARTS, PARTS_MAX, Use};
-use super::entries::EntryCache;
+use super::cache_budget::{BLOCKS, CacheBudget, ENTRIES, KINDS, PAGES, PARTS, PARTS_MAX, Use};
+use super::entry_cache::EntryCache;
 use super::filter::FilterPage;
 use super::get::Hit;
 use super::groups::Room;
@@ -56,13 +56,13 @@ pub(crate) struct Caches {
     budget_bytes: u64,
     /// Bytes that were kept, until the budget is used up.
     filled_bytes: AtomicU64,
-    read_lately: Lately,
-    scanned_lately: Lately,
+    read_lately: Doorkeeper,
+    scanned_lately: Doorkeeper,
     /// Blocks and shared pages that were read since the budget was used up. Each thread counts by itself
     /// when the budget is to be divided anew.
-    reads: Striped<1>,
+    reads: ShardedCounter<1>,
     /// None before the budget is used up.
-    division: Mutex<Option<Division>>,
+    division: Mutex<Option<CacheBudget>>,
 }
 
 impl Caches {
@@ -83,9 +83,9 @@ impl Caches {
             shares_with_pages: residency == FilterResidency::Shared,
             budget_bytes,
             filled_bytes: AtomicU64::new(0),
-            read_lately: Lately::new(remembered),
-            scanned_lately: Lately::new(scanned),
-            reads: Striped::default(),
+            read_lately: Doorkeeper::new(remembered),
+            scanned_lately: Doorkeeper::new(scanned),
+            reads: ShardedCounter::default(),
             division: Mutex::default(),
         }
     }
@@ -199,7 +199,7 @@ impl Caches {
                 division.hand_on(uses);
                 division
             }
-            none => none.insert(Division::first(
+            none => none.insert(CacheBudget::first(
                 self.budget_bytes,
                 uses,
                 self.shares_with_pages,

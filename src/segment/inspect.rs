@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::format::block::Group;
 use crate::format::segment::pages_len;
 
-use super::ahead::Windows;
 use super::get::Probe;
+use super::readahead::Windows;
 use super::reader::Segment;
 use super::{Caches, file_name};
 

@@ -4,13 +4,12 @@
 //! block. What cannot be read is an error for this segment alone; a filter that cannot be read
 //! is done without.
 
-mod ahead;
 mod block;
 mod blockbits;
+mod cache_budget;
 mod caches;
-mod codec;
-mod division;
-mod entries;
+mod compression;
+mod entry_cache;
 mod fences;
 mod files;
 mod filter;
@@ -19,6 +18,7 @@ mod groups;
 mod inspect;
 mod keys;
 mod map;
+mod readahead;
 mod reader;
 mod salvage;
 mod scan;
@@ -31,11 +31,11 @@ mod verify;
 mod walk;
 mod writer;
 
-pub(crate) use ahead::Reading;
 pub(crate) use block::Block;
 pub(crate) use caches::Caches;
 pub(crate) use get::{Hit, Probe};
 pub use inspect::{BlockInfo, Inspection, RegionInfo};
+pub(crate) use readahead::Reading;
 pub(crate) use reader::Segment;
 pub(crate) use salvage::{Found, SalvageWalk, Tally, last_sequence_of, store_of};
 pub use stats::{FilterStats, SegmentStats};

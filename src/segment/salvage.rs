@@ -19,8 +19,8 @@ use crate::options::FilterResidency;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
-use super::ahead::Windows;
 use super::get::Probe;
+use super::readahead::Windows;
 use super::reader::Segment;
 use super::scan::Scanner;
 use super::{Block, Caches, file_name};

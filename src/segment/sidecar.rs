@@ -18,9 +18,9 @@ use criba_filters::hash_key;
 use criba_filters::segment::{self as filter, FilterSpec};
 
 use super::Caches;
-use super::ahead::Windows;
 use super::filter::{PageSource, SegmentFilter};
 use super::get::Probe;
+use super::readahead::Windows;
 use super::reader::Segment;
 
 /// The name of a filter file.

@@ -1,7 +1,7 @@
 //! No false negative, whatever the filter: segments written and read through this module, with
 //! hashes as bad as can be.
 
-mod told;
+mod readahead;
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::manifest::Traffic;
-use crate::striped::Striped;
+use crate::sharded_counter::ShardedCounter;
 
 use super::get::Probe;
 use super::reader::Segment;
 
-/// What is counted of a lookup, in the order of [`Striped::sums`].
+/// What is counted of a lookup, in the order of [`ShardedCounter::sums`].
 const NEGATIVES: usize = 0;
 const TRUE_POSITIVES: usize = 1;
 const FALSE_POSITIVES: usize = 2;
@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 4;
 /// Counters of a segment. Relaxed: they are only ever added up.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    outcomes: Striped<5>,
+    outcomes: ShardedCounter<5>,
     /// Lookups in the runs of the store in earlier sessions, while the segment was live.
     lookups_before: AtomicU64,
     /// Lookups of this session before the segment was live; `u64::MAX` while unknown.
@@ -28,7 +28,7 @@ pub(crate) struct Counters {
 impl Default for Counters {
     fn default() -> Counters {
         Counters {
-            outcomes: Striped::default(),
+            outcomes: ShardedCounter::default(),
             lookups_before: AtomicU64::new(0),
             since: AtomicU64::new(u64::MAX),
         }

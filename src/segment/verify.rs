@@ -10,9 +10,9 @@ use crate::slice::Slice;
 use criba_filters::hash_key;
 
 use super::Caches;
-use super::ahead::Windows;
 use super::filter::FilterState;
 use super::get::{Next, Probe};
+use super::readahead::Windows;
 use super::reader::{Body, Segment};
 
 /// Walks a segment and yields its entries in order, while everything about them is checked.

@@ -9,8 +9,8 @@ use crate::format::block::{Decoded, Entry, Group};
 use crate::key::Sequence;
 use crate::slice::Slice;
 
-use super::ahead::{Ahead, Reading, Windows};
 use super::get::Probe;
+use super::readahead::{Ahead, Reading, Windows};
 use super::reader::Segment;
 use super::{Block, Caches};
 

@@ -23,7 +23,7 @@ use criba_filters::KeyHash;
 use criba_filters::segment::{self as filter, Built, FilterSpec};
 use criba_filters::sketch::store::Sketch;
 
-use super::codec::Packer;
+use super::compression::Packer;
 use super::file_name;
 
 /// Bytes gathered before they are handed to the system.

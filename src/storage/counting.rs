@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
+use crate::sharded_counter::ShardedCounter;
 use crate::slice::Slice;
-use crate::striped::Striped;
 
 const CAUSES: usize = ReadCause::ALL.len();
 
@@ -87,7 +87,7 @@ struct Shared {
 
 /// Calls by cause, then bytes by cause: threads that read at once do not wait for each other.
 #[derive(Debug, Default)]
-struct Counters(Striped<{ 2 * CAUSES }>);
+struct Counters(ShardedCounter<{ 2 * CAUSES }>);
 
 impl Counters {
     fn add(&self, cause: ReadCause, bytes: u64) {

@@ -31,19 +31,19 @@ pub(super) struct Use {
     pub(super) bytes: u64,
 }
 
-/// Who has how many parts of a budget.
+/// How many parts of the budget each kind has.
 #[derive(Debug)]
-pub(super) struct Division {
+pub(super) struct CacheBudget {
     budget_bytes: u64,
     parts: [u64; KINDS],
     /// When it was divided.
     hits: [u64; KINDS],
 }
 
-impl Division {
+impl CacheBudget {
     /// Pages have what they hold, if they are within the budget; entries, of which there are none yet,
     /// one part; blocks have the rest.
-    pub(super) fn first(budget_bytes: u64, uses: [Use; KINDS], has_pages: bool) -> Division {
+    pub(super) fn first(budget_bytes: u64, uses: [Use; KINDS], has_pages: bool) -> CacheBudget {
         let part_bytes = budget_bytes / PARTS;
         let of_entries = PARTS_MIN[ENTRIES];
         let held = uses[PAGES].bytes.div_ceil(part_bytes.max(1));
@@ -51,7 +51,7 @@ impl Division {
             true => held.clamp(PARTS_MIN[PAGES], PARTS_MAX[PAGES]),
             false => 0,
         };
-        Division {
+        CacheBudget {
             budget_bytes,
             parts: [PARTS - of_entries - of_pages, of_entries, of_pages],
             hits: uses.map(|of| of.hits),
@@ -110,30 +110,31 @@ mod tests {
     #[test]
     fn the_first_division_leaves_pages_what_they_hold() {
         let uses = used([(0, 12_000), (0, 0), (0, 3500)]);
-        let with_pages = Division::first(BUDGET, uses, true);
+        let with_pages = CacheBudget::first(BUDGET, uses, true);
         assert_eq!(with_pages.bytes(), [11_007, 1000, 4000]);
-        let without = Division::first(BUDGET, used([(0, 16_000), (0, 0), (0, 0)]), false);
+        let without = CacheBudget::first(BUDGET, used([(0, 16_000), (0, 0), (0, 0)]), false);
         assert_eq!(without.bytes(), [15_007, 1000, 0]);
-        let full_of_pages = Division::first(BUDGET, used([(0, 0), (0, 0), (0, 16_000)]), true);
+        let full_of_pages = CacheBudget::first(BUDGET, used([(0, 0), (0, 0), (0, 16_000)]), true);
         assert_eq!(full_of_pages.bytes(), [2007, 1000, 13_000]);
     }
 
     /// Each step is told how often a byte of each kind is hit.
     fn after(steps: u64, has_pages: bool, rates: [u64; KINDS]) -> [u64; KINDS] {
-        let mut division = Division::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), has_pages);
+        let mut budget =
+            CacheBudget::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), has_pages);
         let mut hits = [0; KINDS];
         for _ in 0..steps {
-            let bytes = division.bytes();
+            let bytes = budget.bytes();
             for kind in 0..KINDS {
                 hits[kind] += rates[kind] * bytes[kind];
             }
-            division.hand_on(std::array::from_fn(|kind| Use {
+            budget.hand_on(std::array::from_fn(|kind| Use {
                 hits: hits[kind],
                 bytes: bytes[kind],
             }));
-            assert_eq!(division.bytes().iter().sum::<u64>(), BUDGET);
+            assert_eq!(budget.bytes().iter().sum::<u64>(), BUDGET);
         }
-        division.bytes()
+        budget.bytes()
     }
 
     #[test]
@@ -153,10 +154,10 @@ mod tests {
 
     #[test]
     fn what_is_not_filled_is_left_alone() {
-        let mut division = Division::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), true);
-        let before = division.bytes();
+        let mut budget = CacheBudget::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), true);
+        let before = budget.bytes();
         // Entries and pages are hit most, and hardly there.
-        division.hand_on(used([(1, 9000), (900, 100), (900, 3000)]));
-        assert_eq!(division.bytes(), before);
+        budget.hand_on(used([(1, 9000), (900, 100), (900, 3000)]));
+        assert_eq!(budget.bytes(), before);
     }
 }

@@ -1,4 +1,4 @@
-//! Entries that are held back for a while, as copies: the blocks that they lie in may be many times as
+//! Entries that are tail back for a while, as copies: the blocks that they lie in may be many times as
 //! large.
 
 use crate::format::block::Entry;
@@ -6,7 +6,7 @@ use crate::key::{Kind, Sequence};
 
 /// Entries one behind the other in one piece of memory.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct Tail {
     /// The key and the value of each.
     bytes: Vec<u8>,
     rests: Vec<Rest>,
@@ -21,7 +21,7 @@ struct Rest {
     kind: Kind,
 }
 
-impl Held {
+impl Tail {
     pub(super) fn push(&mut self, entry: &Entry<'_>) {
         self.bytes.extend_from_slice(entry.key);
         self.bytes.extend_from_slice(entry.value);
@@ -80,14 +80,14 @@ mod tests {
             kind: kind(n),
             value,
         });
-        let mut held = Held::default();
-        assert!(held.is_empty());
-        entries.for_each(|entry| held.push(&entry));
-        assert!(!held.is_empty());
+        let mut tail = Tail::default();
+        assert!(tail.is_empty());
+        entries.for_each(|entry| tail.push(&entry));
+        assert!(!tail.is_empty());
         let bytes: usize = all.iter().map(|(key, value)| key.len() + value.len()).sum();
-        assert_eq!(held.bytes(), bytes as u64);
+        assert_eq!(tail.bytes(), bytes as u64);
         let mut count = 0;
-        for (n, (entry, (key, value))) in (0..).zip(held.iter().zip(&all)) {
+        for (n, (entry, (key, value))) in (0..).zip(tail.iter().zip(&all)) {
             assert_eq!((entry.key, entry.value), (&**key, &**value));
             assert_eq!((entry.sequence, entry.kind), (Sequence(n), kind(n)));
             count += 1;

@@ -16,13 +16,13 @@ struct Line<const N: usize>([AtomicU64; N]);
 
 /// `N` counters, at most eight, so that those of a thread lie on one line.
 #[derive(Debug)]
-pub(crate) struct Striped<const N: usize> {
+pub(crate) struct ShardedCounter<const N: usize> {
     stripes: [Line<N>; STRIPES],
 }
 
-impl<const N: usize> Default for Striped<N> {
-    fn default() -> Striped<N> {
-        Striped {
+impl<const N: usize> Default for ShardedCounter<N> {
+    fn default() -> ShardedCounter<N> {
+        ShardedCounter {
             stripes: std::array::from_fn(|_| Line(std::array::from_fn(|_| AtomicU64::new(0)))),
         }
     }
@@ -90,7 +90,7 @@ impl<const N: usize> Mine<'_, N> {
     }
 }
 
-impl<const N: usize> Striped<N> {
+impl<const N: usize> ShardedCounter<N> {
     #[inline]
     pub(crate) fn mine(&self) -> Mine<'_, N> {
         let stripe = stripe();
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_by_many_threads() {
-        let counters = Striped::<5>::default();
+        let counters = ShardedCounter::<5>::default();
         counters.set([7, 0, 0, 0, 1]);
         std::thread::scope(|scope| {
             for thread in 0..3 * STRIPES as u64 {
@@ -141,6 +141,6 @@ mod tests {
         let threads = 3 * STRIPES as u64;
         let sum = threads * (threads - 1) / 2 * 1000;
         assert_eq!(counters.sums(), [7 + threads * 1000, 0, 0, 0, 1 + sum]);
-        assert_eq!(size_of::<Striped<8>>(), 64 * STRIPES);
+        assert_eq!(size_of::<ShardedCounter<8>>(), 64 * STRIPES);
     }
 }

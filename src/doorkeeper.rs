@@ -1,4 +1,4 @@
-//! Remembers what was seen lately, in two bytes for each of as many things as it has places.
+//! A doorkeeper: a table of fixed size with 16-bit fingerprints of what was seen lately.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,24 +8,24 @@ use criba_filters::prefetch;
 ///
 /// Another thing may have the same place and fingerprint: one of 16,000 that meet at a place.
 #[derive(Debug)]
-pub(crate) struct Lately {
+pub(crate) struct Doorkeeper {
     places: Box<[AtomicU64]>,
 }
 
 const BITS: u32 = u16::BITS;
 const AT_A_PLACE: u32 = 4;
 
-impl Lately {
-    /// Remembers about so many.
-    pub(crate) fn new(things: u64) -> Lately {
-        Lately {
+impl Doorkeeper {
+    /// Remembers about this many things, in two bytes each.
+    pub(crate) fn new(things: u64) -> Doorkeeper {
+        Doorkeeper {
             places: (0..things / u64::from(AT_A_PLACE))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         }
     }
 
-    /// Begins to fetch what [`Lately::again`] will look at.
+    /// Begins to fetch what [`Doorkeeper::again`] will look at.
     #[inline]
     pub(crate) fn prefetch(&self, thing: (u64, u64)) {
         let (_, place) = self.find(thing);
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn remembers_about_as_many_as_it_was_made_for() {
-        let lately = Lately::new(4096);
+        let lately = Doorkeeper::new(4096);
         for n in 0..1000 {
             lately.again((1, n));
         }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn of_none_nothing_is_remembered() {
-        let lately = Lately::new(0);
+        let lately = Doorkeeper::new(0);
         assert!(!lately.again((1, 1)));
         assert!(!lately.again((1, 1)));
     }

@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 
 use crate::cache::{Cache, Weigh};
-use crate::key::Kind;
-use crate::lately::Lately;
-use crate::slice::Slice;
+use crate::doorkeeper::Doorkeeper;
 use criba_filters::KeyHash;
+use crate::key::Kind;
+use crate::slice::Slice;
 
 use super::get::Hit;
 
@@ -40,7 +40,7 @@ impl Weigh for Entry {
 #[derive(Debug)]
 pub(crate) struct EntryCache {
     pub(crate) cache: Cache<Entry>,
-    offered: Lately,
+    offered: Doorkeeper,
 }
 
 impl EntryCache {
@@ -51,7 +51,7 @@ impl EntryCache {
         cache.set_capacity(0);
         EntryCache {
             cache,
-            offered: Lately::new(remembered),
+            offered: Doorkeeper::new(remembered),
         }
     }
 
