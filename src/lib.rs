@@ -23,6 +23,8 @@ mod key;
 
 mod loss;
 
+mod bounds;
+
 mod origin;
 
 mod sharded_counter;

@@ -1,14 +1,13 @@
 //! A compaction that a user asks for: what it merges, and how one waits for it or cancels it.
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use crate::bounds::Bounds;
 use crate::compaction::{Plan, Progress, Target};
 use crate::error::{Error, Result};
 use crate::origin::Origin;
 use crate::segment::Segment;
-use crate::slice::Slice;
 use crate::version::{Run, Version};
 
 use super::shared::lock;
@@ -16,7 +15,7 @@ use super::shared::lock;
 /// A compaction that was asked for.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(super) bounds: (Bound<Slice>, Bound<Slice>),
+    pub(super) bounds: Bounds,
     pub(super) progress: Arc<Progress>,
     pub(super) input_bytes: AtomicU64,
     turn: Mutex<Turn>,
@@ -94,7 +93,7 @@ impl CompactionJob {
 }
 
 impl Asked {
-    pub(super) fn new(bounds: (Bound<Slice>, Bound<Slice>)) -> Asked {
+    pub(super) fn new(bounds: Bounds) -> Asked {
         Asked {
             bounds,
             progress: Arc::default(),
@@ -138,10 +137,7 @@ pub(super) struct Asking {
 
 /// Merges all that overlaps a range, and all that is older and overlaps that, into the last
 /// level. `None` when there is nothing to merge.
-pub(super) fn plan_range(
-    version: &Version,
-    bounds: &(Bound<Slice>, Bound<Slice>),
-) -> Option<Asking> {
+pub(super) fn plan_range(version: &Version, bounds: &Bounds) -> Option<Asking> {
     let mut range: Option<(Vec<u8>, Vec<u8>)> = None;
     let mut inputs: Vec<&Arc<Segment>> = Vec::new();
     for run in version.runs() {

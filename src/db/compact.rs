@@ -5,17 +5,16 @@
 //! readers. Input files go when the last reader lets go of them.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
+use crate::bounds::Bounds;
 use crate::compaction::{self, FileNumbers, Plan, Progress, Target};
 use crate::error::{Error, Result};
 use crate::manifest::SegmentMeta;
 use crate::options::{Compaction, FilterPolicy, Strategy};
 use crate::segment::Segment;
-use crate::slice::Slice;
 use crate::turns;
 use crate::version::Version;
 
@@ -129,7 +128,7 @@ impl FileNumbers for Shared {
 
 impl Shared {
     /// Asks for a compaction of a range.
-    pub(crate) fn ask_compaction(&self, bounds: (Bound<Slice>, Bound<Slice>)) -> CompactionJob {
+    pub(crate) fn ask_compaction(&self, bounds: Bounds) -> CompactionJob {
         let asked = Arc::new(Asked::new(bounds));
         let mut compacting = lock(&self.compacting);
         if compacting.stop {
@@ -361,11 +360,7 @@ impl Shared {
 
     /// What it takes to carry out what was asked for. Where nothing is merged, to remove what is
     /// due, whatever the range: merged into one, runs could only be removed all at once.
-    fn plan_asked(
-        &self,
-        version: &Version,
-        bounds: &(Bound<Slice>, Bound<Slice>),
-    ) -> Option<Asking> {
+    fn plan_asked(&self, version: &Version, bounds: &Bounds) -> Option<Asking> {
         let tree = &self.options.tree;
         if !matches!(tree.strategy, Strategy::Fifo { .. }) {
             return plan_range(version, bounds);

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+use crate::bounds::{self, Bounds, owned_bounds};
 use crate::memtable::Memtable;
 use crate::segment::Segment;
 use crate::slice::Slice;
@@ -28,7 +29,6 @@ use crate::version::{Counted, CountedGroup, Run, Version};
 use criba_filters::sketch::store::{Set, Sketch, Union};
 
 use super::Db;
-use super::scan::{Bounds, owned_bounds};
 use super::shared::View;
 
 impl Db {
@@ -290,18 +290,7 @@ impl<'a> Source<'a> {
 
     /// `None` when nothing of it is in the range.
     fn within(mut self, bounds: &Bounds) -> Option<Source<'a>> {
-        let (lower, upper) = bounds;
-        let is_before = match lower {
-            Bound::Unbounded => false,
-            Bound::Included(lower) => *self.last_key < **lower,
-            Bound::Excluded(lower) => *self.last_key <= **lower,
-        };
-        let is_behind = match upper {
-            Bound::Unbounded => false,
-            Bound::Included(upper) => *self.first_key > **upper,
-            Bound::Excluded(upper) => *self.first_key >= **upper,
-        };
-        if is_before || is_behind {
+        if !bounds::overlaps(bounds, &self.first_key, &self.last_key) {
             return None;
         }
         self.asked = match self.keys {

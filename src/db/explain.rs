@@ -1,9 +1,42 @@
 //! The account of one lookup: what was asked, read and saved, run by run.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::key::Kind;
+use crate::segment::{Hit, LookupCost, Segment};
 use crate::slice::Slice;
+use criba_filters::segment::Answer;
+
+/// Is shown each step of a lookup. [`Silent`] costs nothing.
+pub(super) trait Observer {
+    /// Whether it keeps an account, for which a lookup does a little more.
+    const WATCHES: bool;
+    /// A step begins.
+    fn begin(&mut self);
+    /// A memtable was asked.
+    fn memtable(&mut self, source: Source, hit: Option<&Hit>);
+    /// A run was asked: `None` when no segment of it covers the key.
+    fn run(&mut self, source: Source, asked: Option<&Asked<'_>>);
+}
+
+/// A segment that was asked, and how that ended.
+pub(super) struct Asked<'a> {
+    pub(super) segment: &'a Segment,
+    pub(super) cost: &'a LookupCost,
+    pub(super) hit: Option<&'a Hit>,
+}
+
+/// Keeps no account.
+pub(super) struct Silent;
+
+impl Observer for Silent {
+    const WATCHES: bool = false;
+
+    fn begin(&mut self) {}
+    fn memtable(&mut self, _: Source, _: Option<&Hit>) {}
+    fn run(&mut self, _: Source, _: Option<&Asked<'_>>) {}
+}
 
 /// What one lookup asked and cost. Made by [`Db::explain`](crate::Db::explain).
 #[derive(Clone, Debug)]
@@ -255,5 +288,101 @@ impl fmt::Display for Step {
             Outcome::Deleted => "deleted",
         };
         write!(f, ": {outcome} [{:?}]", self.took)
+    }
+}
+
+/// The account of an explained lookup.
+#[derive(Default)]
+pub(super) struct Account {
+    steps: Vec<Step>,
+    started: Option<Instant>,
+    /// Segments that cover the key: each costs a block without its filter.
+    covering: u64,
+}
+
+fn found(hit: Option<&Hit>) -> Option<Outcome> {
+    hit.map(|hit| match hit.kind {
+        Kind::Value => Outcome::Found,
+        Kind::Tombstone => Outcome::Deleted,
+    })
+}
+
+impl Account {
+    /// The account as the user gets it.
+    pub(super) fn finish(self, key: &[u8], value: Option<Slice>) -> Explanation {
+        Explanation {
+            key: Slice::from(key),
+            value,
+            steps: self.steps,
+            blocks_without_filters: self.covering,
+        }
+    }
+
+    fn step(&self, source: Source) -> Step {
+        Step {
+            source,
+            filter_kind: None,
+            filter: FilterOutcome::NotAsked,
+            filter_pages: 0,
+            block: None,
+            data_blocks: 0,
+            block_reads: 0,
+            from_cache: 0,
+            read_bytes: 0,
+            outcome: Outcome::Absent,
+            took: self
+                .started
+                .map(|started| started.elapsed())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Observer for Account {
+    const WATCHES: bool = true;
+
+    fn begin(&mut self) {
+        self.started = Some(Instant::now());
+    }
+
+    fn memtable(&mut self, source: Source, hit: Option<&Hit>) {
+        let mut step = self.step(source);
+        step.outcome = found(hit).unwrap_or(Outcome::Absent);
+        self.steps.push(step);
+    }
+
+    fn run(&mut self, source: Source, asked: Option<&Asked<'_>>) {
+        let mut step = self.step(source);
+        if let Some(Asked { segment, cost, hit }) = asked {
+            self.covering += 1;
+            step.filter_kind = segment.filter_kind();
+            step.filter = filter_outcome(cost);
+            step.filter_pages = cost.filter_pages;
+            step.block = cost.block;
+            step.data_blocks = cost.data_blocks;
+            step.block_reads = cost.block_reads;
+            step.from_cache = cost.from_cache;
+            step.read_bytes = cost.read_bytes;
+            step.outcome = match (found(*hit), cost.data_blocks) {
+                (Some(outcome), _) => outcome,
+                (None, 0) => Outcome::Absent,
+                (None, _) => Outcome::FalsePositive,
+            };
+        }
+        self.steps.push(step);
+    }
+}
+
+fn filter_outcome(cost: &LookupCost) -> FilterOutcome {
+    match cost.answer {
+        _ if cost.filter_damaged => FilterOutcome::Damaged,
+        _ if cost.refuted => FilterOutcome::Refuted,
+        None => FilterOutcome::NotAsked,
+        Some(Answer::No) => FilterOutcome::No,
+        Some(Answer::Maybe) => FilterOutcome::Maybe,
+        Some(Answer::At(location)) => FilterOutcome::Block {
+            block: location.block,
+            slot: location.slot,
+        },
     }
 }

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 
+use crate::bounds::{Bounds, is_above, is_below};
 use crate::cursor::Direction;
 use crate::key::Sequence;
 use crate::slice::Slice;
 
-use super::scan::Bounds;
 use super::shared::lock;
 
 /// Gaps kept at a time: one for each of so many queues.
@@ -58,22 +58,6 @@ pub(crate) struct Gaps {
     used: AtomicU64,
 }
 
-fn above(lower: &Bound<Slice>, key: &[u8]) -> bool {
-    match lower {
-        Bound::Unbounded => true,
-        Bound::Included(lower) => *key >= **lower,
-        Bound::Excluded(lower) => *key > **lower,
-    }
-}
-
-fn below(upper: &Bound<Slice>, key: &[u8]) -> bool {
-    match upper {
-        Bound::Unbounded => true,
-        Bound::Included(upper) => *key <= **upper,
-        Bound::Excluded(upper) => *key < **upper,
-    }
-}
-
 /// The bound that begins where the other ends.
 fn behind(bound: &Bound<Slice>) -> Option<Bound<Slice>> {
     match bound {
@@ -85,7 +69,7 @@ fn behind(bound: &Bound<Slice>) -> Option<Bound<Slice>> {
 
 impl Gap {
     fn contains(&self, key: &[u8]) -> bool {
-        above(&self.lower, key) && below(&self.upper, key)
+        is_above(&self.lower, key) && is_below(&self.upper, key)
     }
 
     /// Whether a walk that starts at this bound starts within the gap.

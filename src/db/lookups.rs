@@ -10,6 +10,13 @@ const MEMTABLE_HITS: usize = 0;
 const SEGMENT_HITS: usize = 1;
 const ABSENT: usize = 4;
 
+/// Data blocks that a lookup has read from storage.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BlocksRead {
+    pub(super) blocks: u64,
+    pub(super) bytes: u64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct LookupCounters {
     counters: ShardedCounter<7>,
@@ -22,9 +29,10 @@ impl LookupCounters {
         self.counters.mine().add(MEMTABLE_HITS, 1);
     }
 
-    /// A lookup that came to the runs has ended, after reads of so many data blocks and bytes.
+    /// A lookup that came to the runs has ended.
     #[inline]
-    pub(super) fn in_runs(&self, is_hit: bool, (blocks, bytes): (u64, u64)) {
+    pub(super) fn in_runs(&self, is_hit: bool, read: BlocksRead) {
+        let BlocksRead { blocks, bytes } = read;
         let counters = self.counters.mine();
         let first = if is_hit { SEGMENT_HITS } else { ABSENT };
         counters.add(first, 1);

@@ -12,8 +12,8 @@ mod facts;
 mod filters;
 mod flush;
 mod gaps;
-mod get;
 mod insertion;
+mod lookup;
 mod lookups;
 mod open;
 mod parts;
@@ -47,6 +47,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use crate::bounds::{Bounds, owned_bounds, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::format::batch::Operation;
 use crate::options::{Access, Durability, Options};
@@ -55,7 +56,6 @@ use crate::slice::Slice;
 use crate::storage::{LockGuard, Storage};
 
 use explain::Explanation;
-use scan::{Bounds, owned_bounds, prefix_bounds};
 use shared::{Shared, lock};
 use stats::Stats;
 

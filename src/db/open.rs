@@ -17,7 +17,7 @@ use crate::manifest::{self, CURRENT, CURRENT_NEXT, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, Options, Recovery};
 use crate::origin::Origin;
-use crate::segment::{self, Caches, Segment, sidecar};
+use crate::segment::{self, Caches, Segment};
 use crate::storage::{self, Counting, LockGuard, Storage};
 use crate::version::Version;
 
@@ -136,7 +136,7 @@ impl Opener {
         }
         let live = |name: &String| {
             segment::parse_name(name).is_some()
-                || sidecar::parse_name(name).is_some()
+                || segment::parse_filter_name(name).is_some()
                 || journal::parse_name(name).is_some()
         };
         if names.iter().any(live) {
@@ -477,7 +477,7 @@ impl Names {
                 (id, manifest.state().segments.contains_key(&id))
             } else if let Some(id) = journal::parse_name(name) {
                 (id, id >= floor)
-            } else if let Some(id) = sidecar::parse_name(name) {
+            } else if let Some(id) = segment::parse_filter_name(name) {
                 let mut segments = manifest.state().segments.values();
                 (id, segments.any(|segment| segment.filter_file == id))
             } else if let Some(id) = manifest::parse_name(name) {

@@ -1,14 +1,12 @@
 //! Rebuilds filters without rewriting data.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::bounds::Bounds;
 use crate::compaction::FileNumbers;
 use crate::error::{Error, Result};
 use crate::manifest::SegmentMeta;
-use crate::segment::sidecar::{self, SidecarOptions};
-use crate::segment::{self, Segment};
-use crate::slice::Slice;
+use crate::segment::{self, Segment, SidecarOptions};
 use criba_filters::segment::FilterSpec;
 
 use super::shared::{Shared, View, lock};
@@ -26,7 +24,7 @@ pub struct Rebuilt {
 }
 
 impl Shared {
-    pub(crate) fn rebuild_filters(&self, range: &(Bound<Slice>, Bound<Slice>)) -> Result<Rebuilt> {
+    pub(crate) fn rebuild_filters(&self, range: &Bounds) -> Result<Rebuilt> {
         let mut done = Rebuilt::default();
         let version = Arc::clone(&self.view.load().version);
         let overlapping = version.segments().filter(|one| one.overlaps(range));
@@ -62,7 +60,7 @@ impl Shared {
         if let Err(error) = &written
             && self.poison.get().is_none()
         {
-            let name = sidecar::file_name(file);
+            let name = segment::filter_file_name(file);
             if self.storage.remove(&name).is_ok() || matches!(error, Error::Missing { .. }) {
                 self.give_back(file);
             }

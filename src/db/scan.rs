@@ -1,8 +1,9 @@
 //! Iterators over a range of keys, from both ends, over one consistent view.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::bounds::{Bounds, is_above, is_below};
 use crate::cursor::{Cursor, Direction, Item, LastKey};
 use crate::error::{Error, Result};
 use crate::format::block::Entry;
@@ -14,9 +15,6 @@ use crate::slice::Slice;
 
 use super::gaps::{Gaps, PASSED_MIN, Step};
 use super::shared::{Shared, View};
-
-/// Where a range begins and where it ends.
-pub(crate) type Bounds = (Bound<Slice>, Bound<Slice>);
 
 /// Keys and values in key order, from both ends.
 ///
@@ -163,8 +161,8 @@ impl Iter {
         // Whether the other side has not been here yet.
         match direction {
             Direction::Forward if self.back.is_none() => Ok(true),
-            Direction::Forward => Ok(within_upper(&self.upper, side.entry().key)),
-            Direction::Backward if !within_lower(self.lower_now(), side.entry().key) => Ok(false),
+            Direction::Forward => Ok(is_below(&self.upper, side.entry().key)),
+            Direction::Backward if !is_above(&self.lower_now(), side.entry().key) => Ok(false),
             Direction::Backward => {
                 self.upper = Bound::Excluded(side.key());
                 Ok(true)
@@ -235,31 +233,15 @@ impl Drop for Iter {
 
 /// A view, and the sequence to read it at: one up to which the view holds every write.
 fn consistent_view(shared: &Shared, sequence: Option<Sequence>) -> (Arc<View>, Sequence) {
-    let mut view = super::get::owned_view(shared);
+    let mut view = super::lookup::owned_view(shared);
     loop {
         let visible = shared.visible();
-        let again = super::get::owned_view(shared);
+        let again = super::lookup::owned_view(shared);
         // In a view that was replaced meanwhile, the newest writes may be missing.
         if Arc::ptr_eq(&view, &again) {
             return (view, sequence.unwrap_or(visible));
         }
         view = again;
-    }
-}
-
-fn within_upper(upper: &Bound<Slice>, key: &[u8]) -> bool {
-    match upper {
-        Bound::Unbounded => true,
-        Bound::Included(upper) => *key <= **upper,
-        Bound::Excluded(upper) => *key < **upper,
-    }
-}
-
-fn within_lower(lower: Bound<&[u8]>, key: &[u8]) -> bool {
-    match lower {
-        Bound::Unbounded => true,
-        Bound::Included(lower) => key >= lower,
-        Bound::Excluded(lower) => key > lower,
     }
 }
 
@@ -310,7 +292,7 @@ impl Visible {
     fn advance_forward(&mut self) -> Result<bool> {
         while self.merge.advance()? {
             let entry = self.merge.entry();
-            if !within_upper(&self.until, entry.key) {
+            if !is_below(&self.until, entry.key) {
                 return Ok(false);
             }
             self.passed += 1;
@@ -369,7 +351,7 @@ impl Visible {
                 }
             }
             let entry = self.merge.entry();
-            if !within_lower(self.until.as_ref().map(|until| &**until), entry.key) {
+            if !is_above(&self.until, entry.key) {
                 return Ok(newest);
             }
             if newest
@@ -383,38 +365,5 @@ impl Visible {
                 newest = Some(self.merge.item());
             }
         }
-    }
-}
-
-/// The bounds of a range of keys as slices that the iterator owns.
-pub(crate) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
-    let own = |bound: Bound<&K>| bound.map(|key| Slice::from(key.as_ref()));
-    (own(range.start_bound()), own(range.end_bound()))
-}
-
-/// The bounds of all keys that begin with `prefix`.
-pub(crate) fn prefix_bounds(prefix: &[u8]) -> Bounds {
-    let upper = match prefix.iter().rposition(|byte| *byte != 0xff) {
-        None => Bound::Unbounded,
-        Some(last) => {
-            let mut successor = prefix[..=last].to_vec();
-            successor[last] += 1;
-            Bound::Excluded(Slice::from(successor))
-        }
-    };
-    (Bound::Included(Slice::from(prefix)), upper)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_its_successor() {
-        let upper = |prefix: &[u8]| prefix_bounds(prefix).1;
-        assert_eq!(upper(b"a"), Bound::Excluded(Slice::from("b")));
-        assert_eq!(upper(b"a\xff\xff"), Bound::Excluded(Slice::from("b")));
-        assert_eq!(upper(b"\xff"), Bound::Unbounded);
-        assert_eq!(upper(b""), Bound::Unbounded);
     }
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use crate::bounds::{Bounds, owned_bounds, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::slice::Slice;
 
-use super::scan::{Bounds, Iter, owned_bounds, prefix_bounds};
+use super::scan::Iter;
 use super::shared::{Shared, lock};
 
 /// The store as it was when the snapshot was taken: see [`Db::snapshot`](crate::Db::snapshot).

@@ -13,18 +13,18 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cache::{Cache, Weigh};
+use crate::cache::{Cache, CacheKey, Weigh};
 use crate::doorkeeper::Doorkeeper;
-use criba_filters::KeyHash;
 use crate::options::FilterResidency;
 use crate::sharded_counter::ShardedCounter;
+use criba_filters::KeyHash;
 
+use super::block::Block;
 use super::cache_budget::{BLOCKS, CacheBudget, ENTRIES, KINDS, PAGES, PARTS, PARTS_MAX, Use};
 use super::entry_cache::EntryCache;
-use super::filter::FilterPage;
-use super::get::Hit;
+use super::filter_page::FilterPage;
 use super::groups::Room;
-use super::{Block, CacheKey};
+use super::outcome::Hit;
 
 /// Blocks longer than this are kept whole at once: to read one again costs more than its room.
 const DIVISIBLE_BYTES_MAX: u64 = 16 << 10;
@@ -97,12 +97,12 @@ impl Caches {
 
     /// The newest entry of a key in a segment, if it is kept by itself.
     #[inline]
-    pub(super) fn entry(&self, segment: u64, key: (KeyHash, &[u8])) -> Option<Hit> {
+    pub(super) fn entry(&self, segment: u64, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         // Where all blocks have room, nobody looks for entries.
         if self.has_room() {
             return None;
         }
-        self.entries.get(segment, key)
+        self.entries.get(segment, hash, key)
     }
 
     /// Keeps a block.

@@ -4,11 +4,11 @@ use std::convert::Infallible;
 
 use crate::cache::{Cache, Weigh};
 use crate::doorkeeper::Doorkeeper;
-use criba_filters::KeyHash;
 use crate::key::Kind;
 use crate::slice::Slice;
+use criba_filters::KeyHash;
 
-use super::get::Hit;
+use super::outcome::Hit;
 
 /// Memory of an entry beside its key and value, in bytes: its place in a table that has room to grow,
 /// two counts of references, and what an allocation takes.
@@ -57,7 +57,7 @@ impl EntryCache {
 
     /// The newest entry of a key in a segment.
     #[inline]
-    pub(super) fn get(&self, segment: u64, (hash, key): (KeyHash, &[u8])) -> Option<Hit> {
+    pub(super) fn get(&self, segment: u64, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         let entry = self.cache.get((segment, hash.0))?;
         let key_len = entry.key_len as usize;
         // Two keys may have one hash.
@@ -79,7 +79,7 @@ impl EntryCache {
 
     /// Takes the newest entry of a key in a segment if it is offered for the second time: most keys
     /// that are looked up once are not looked up again soon, and would only drive out others.
-    pub(super) fn offer(&self, segment: u64, (hash, key): (KeyHash, &[u8]), hit: &Hit) {
+    pub(super) fn offer(&self, segment: u64, hash: KeyHash, key: &[u8], hit: &Hit) {
         let Ok(key_len) = u32::try_from(key.len()) else {
             return;
         };

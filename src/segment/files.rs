@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::format::manifest::SegmentMeta;
 use crate::storage::Storage;
 
-use super::{file_name, sidecar};
+use super::names::{file_name, filter_file_name};
 
 /// The files of a segment, wherever in the tree: its copies share them, and the last takes them
 /// with it if they are not needed any more.
@@ -38,7 +38,7 @@ impl Files {
     pub(super) fn path_of_filter(&self) -> PathBuf {
         self.storage.path_of(&match self.filter_file {
             0 => file_name(self.id),
-            id => sidecar::file_name(id),
+            id => filter_file_name(id),
         })
     }
 
@@ -60,7 +60,7 @@ impl Drop for Files {
         }
         if self.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
             self.storage
-                .remove_later(&sidecar::file_name(self.filter_file));
+                .remove_later(&filter_file_name(self.filter_file));
         }
     }
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cache::Weigh;
 use crate::error::Error;
 use crate::format::Malformed;
 use crate::format::region::TRAILER_BYTES;
@@ -15,18 +14,9 @@ use crate::storage::{ReadCause, ReadFile};
 use criba_filters::KeyHash;
 use criba_filters::segment::{Answer, Begun, Filter, FilterKind, Resident, Window, Words};
 
-use super::Caches;
-use super::get::Probe;
-
-/// Words of one verified page.
-#[derive(Clone, Debug)]
-pub(crate) struct FilterPage(Arc<[u64]>);
-
-impl Weigh for FilterPage {
-    fn weight_bytes(&self) -> u64 {
-        self.0.len() as u64 * 8 + 64
-    }
-}
+use super::caches::Caches;
+use super::filter_page::FilterPage;
+use super::outcome::LookupCost;
 
 /// Words of a window for which no memory is taken: see [`Window::words`].
 const WINDOW_WORDS_FEW: usize = 128;
@@ -157,23 +147,24 @@ impl SegmentFilter {
         &self,
         begun: &Begun,
         is_refuted: impl FnOnce(Range<u32>) -> bool,
-        (caches, probe): (&Caches, &mut Probe),
+        caches: &Caches,
+        cost: &mut LookupCost,
     ) -> Answer {
         if let Some(answer) = begun.answered {
             return answer;
         }
         match &self.body {
             Body::Pinned(body) => self.filter.answer_unless(&begun.window, body, is_refuted),
-            Body::OnDisk => self.answer_from_disk(&begun.window, (caches, probe)),
+            Body::OnDisk => self.answer_from_disk(&begun.window, caches, cost),
         }
     }
 
     #[inline(never)]
-    fn answer_from_disk(&self, window: &Window, (caches, probe): (&Caches, &mut Probe)) -> Answer {
-        match self.fetch(window, (caches, probe)) {
+    fn answer_from_disk(&self, window: &Window, caches: &Caches, cost: &mut LookupCost) -> Answer {
+        match self.fetch(window, caches, cost) {
             Ok(answer) => answer,
             Err(_damaged) => {
-                probe.filter_damaged = true;
+                cost.filter_damaged = true;
                 self.damaged_pages.fetch_add(1, Ordering::Relaxed);
                 Answer::Maybe
             }
@@ -184,7 +175,8 @@ impl SegmentFilter {
     fn fetch(
         &self,
         window: &Window,
-        (caches, probe): (&Caches, &mut Probe),
+        caches: &Caches,
+        cost: &mut LookupCost,
     ) -> Result<Answer, Malformed> {
         let words = window.words();
         let page_words = PAGE_WORDS as u64;
@@ -198,11 +190,11 @@ impl SegmentFilter {
         };
         let mut count = 0;
         for page in words.start / page_words..=(words.end - 1) / page_words {
-            let content = self.page(page, (caches, probe))?;
+            let content = self.page(page, caches, cost)?;
             let from = words.start.max(page * page_words) - page * page_words;
             let to = words.end.min((page + 1) * page_words) - page * page_words;
             let part = content
-                .0
+                .words()
                 .get(from as usize..to as usize)
                 .unwrap_or_default();
             if part.len() == wanted {
@@ -221,17 +213,18 @@ impl SegmentFilter {
     fn page(
         &self,
         page: u64,
-        (caches, probe): (&Caches, &mut Probe),
+        caches: &Caches,
+        cost: &mut LookupCost,
     ) -> Result<FilterPage, Malformed> {
-        probe.filter_pages += 1;
+        cost.filter_pages += 1;
         let key = (self.source.file_id, self.start + page * PAGE_BYTES as u64);
         if let Some(found) = caches.pages.get(key) {
-            probe.from_cache += 1;
+            cost.from_cache += 1;
             return Ok(found);
         }
         let (words, len) = self.source.read(self.start, self.body_words, page)?;
-        probe.read_bytes += len as u64;
-        let found = FilterPage(Arc::from(words));
+        cost.read_bytes += len as u64;
+        let found = FilterPage::new(words);
         caches.keep_page(key, found.clone());
         Ok(found)
     }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::format::block::Group;
 use crate::format::segment::pages_len;
 
-use super::get::Probe;
+use super::outcome::LookupCost;
 use super::readahead::Windows;
 use super::reader::Segment;
 use super::{Caches, file_name};
@@ -65,7 +65,7 @@ impl Segment {
         for ordinal in 0..body.fences.block_count() {
             let (offset, stored_bytes) = body.fences.extent(ordinal);
             windows.come_to(body, ordinal, Direction::Forward);
-            let block = self.block(body, ordinal, caches, &mut Probe::default())?;
+            let block = self.block(body, ordinal, caches, &mut LookupCost::default())?;
             let mut first_key = None;
             for group in 0..block.shape.group_count() {
                 block

@@ -5,9 +5,9 @@
 //! kept, one bit of it. Compressed blocks go to the store's cache in both cases.
 
 use crate::format::region::{Candidate, TRAILER_BYTES};
-use criba_filters::prefetch;
 use crate::sharded_counter::{STRIPES, stripe};
 use crate::slice::Slice;
+use criba_filters::prefetch;
 
 use super::Block;
 use super::blockbits::BlockBits;

@@ -6,58 +6,48 @@
 
 mod block;
 mod blockbits;
+mod body;
 mod cache_budget;
 mod caches;
 mod compression;
+mod counters;
 mod entry_cache;
 mod fences;
 mod files;
 mod filter;
-mod get;
+mod filter_page;
 mod groups;
 mod inspect;
 mod keys;
+mod lookup;
 mod map;
+mod names;
+mod opener;
+mod outcome;
 mod readahead;
 mod reader;
 mod salvage;
 mod scan;
-pub(crate) mod sidecar;
+mod sidecar;
+mod sidecar_writer;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod traffic;
 mod verify;
 mod walk;
 mod writer;
 
 pub(crate) use block::Block;
 pub(crate) use caches::Caches;
-pub(crate) use get::{Hit, Probe};
 pub use inspect::{BlockInfo, Inspection, RegionInfo};
+pub(crate) use lookup::{Lookup, Wanted};
+pub(crate) use names::{file_name, filter_file_name, filter_salt, parse_filter_name, parse_name};
+pub(crate) use outcome::{Hit, LookupCost};
 pub(crate) use readahead::Reading;
 pub(crate) use reader::Segment;
 pub(crate) use salvage::{Found, SalvageWalk, Tally, last_sequence_of, store_of};
+pub(crate) use sidecar_writer::SidecarOptions;
 pub use stats::{FilterStats, SegmentStats};
 pub(crate) use verify::Verifier;
 pub(crate) use walk::SegmentWalk;
 pub(crate) use writer::{Finished, Writer, WriterOptions};
-
-use crate::cache::CacheKey;
-
-/// The name of a segment's file.
-pub(crate) fn file_name(id: u64) -> String {
-    format!("{id:06}.seg")
-}
-
-/// The number of a segment from the name of its file.
-pub(crate) fn parse_name(name: &str) -> Option<u64> {
-    let id = name.strip_suffix(".seg")?.parse().ok()?;
-    // Number 0 is never given.
-    (id > 0 && file_name(id) == name).then_some(id)
-}
-
-/// The salt of the filter in this file.
-pub(crate) fn filter_salt(hash_seed: u64, file: u64) -> u64 {
-    hash_seed.wrapping_mul(file | 1).rotate_left(29) ^ file
-}

@@ -15,7 +15,8 @@ use crate::cursor::Direction;
 use crate::error::Result;
 use crate::slice::Slice;
 
-use super::reader::{Body, Segment};
+use super::body::Body;
+use super::reader::Segment;
 
 /// Bytes of a request; a longer block is read alone.
 const REQUEST_BYTES: u64 = 512 << 10;

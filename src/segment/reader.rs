@@ -1,32 +1,29 @@
-//! Opens a segment, and reads what is in it.
+//! An open segment: what it is, and reading its blocks.
 
-use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bounds::{self, Bounds};
 use crate::error::{Error, Result};
 use crate::format::Malformed;
-use crate::format::manifest::SegmentMeta;
-use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
-use crate::format::segment::{
-    FOOTER_BYTES, FilterProperties, Footer, Properties, REGION_BYTES_MIN,
-};
+use crate::format::manifest::{SegmentMeta, Traffic};
+use crate::format::region::Place;
 use crate::key::Sequence;
 use crate::options::FilterResidency;
 use crate::slice::Slice;
-use crate::storage::{ReadCause, ReadFile, Storage};
+use crate::storage::{ReadCause, Storage};
 use criba_filters::segment::{BloomierBits, FilterKind, FilterSpec, REJECTING_BITS_MIN};
 
-use super::blockbits::BlockBits;
-use super::fences::Fences;
+use super::block::Block;
+use super::body::Body;
+use super::caches::Caches;
 use super::files::Files;
-use super::filter::{FilterState, PageSource, SegmentFilter};
-use super::get::Probe;
-use super::groups::{Groups, Mark};
-use super::map::Mapped;
-use super::traffic::Counters;
-use super::{Block, Caches, file_name, sidecar};
+use super::filter::FilterState;
+use super::groups::Mark;
+use super::names::file_name;
+use super::opener::Opener;
+use super::outcome::LookupCost;
 
 /// Length of a block of which more is asked for than is looked at first, however often it was
 /// verified: it may have left memory since, and to copy a value of this length costs more than to ask.
@@ -41,49 +38,6 @@ pub(crate) struct Segment {
     files: Arc<Files>,
     /// Time it took to build the filter, when that was done by this process.
     pub(super) filter_build_time: Option<Duration>,
-}
-
-/// What is resident of a segment.
-#[derive(Debug)]
-pub(super) struct Body {
-    pub(super) file: Arc<dyn ReadFile>,
-    pub(super) identity: u64,
-    pub(super) footer: Footer,
-    pub(super) properties: Properties,
-    pub(super) fences: Fences,
-    pub(super) filter: FilterState,
-    pub(super) counters: Counters,
-    /// The file, where it is mapped.
-    mapped: Option<Mapped>,
-    /// Blocks that were put into the cache, and may be there still: those that are not need not be looked
-    /// for.
-    cached: BlockBits,
-    pub(super) groups: Box<Groups>,
-}
-
-impl Body {
-    /// Begins to fetch the fences of a block, and what is looked at first of one that was verified in the map
-    /// of the file. There need be no such block.
-    #[inline]
-    pub(super) fn prefetch(&self, ordinal: u32) {
-        self.fences.prefetch(ordinal);
-        if let Some(mapped) = &self.mapped
-            && mapped.was_verified(ordinal)
-        {
-            mapped.prefetch(self.fences.extent(ordinal));
-        }
-    }
-
-    /// Whether the block need not be read, or but for what the cache has given up meanwhile.
-    pub(super) fn is_in_memory(&self, ordinal: u32) -> bool {
-        self.cached.get(ordinal) || self.was_verified(ordinal)
-    }
-
-    /// Whether the block was verified where it lies, in the map of the file.
-    pub(super) fn was_verified(&self, ordinal: u32) -> bool {
-        let mapped = self.mapped.as_ref();
-        mapped.is_some_and(|mapped| mapped.was_verified(ordinal))
-    }
 }
 
 impl Segment {
@@ -130,6 +84,19 @@ impl Segment {
     pub(crate) fn with_filter_build_time(mut self, time: Option<Duration>) -> Segment {
         self.filter_build_time = time;
         self
+    }
+
+    /// The segment is live from now on, `now` being the number of lookups of this session so
+    /// far; this was counted in earlier sessions.
+    pub(crate) fn count_from(&self, earlier: &Traffic, now: u64) {
+        if let Ok(body) = &self.body {
+            body.counters.begin(earlier, now);
+        }
+    }
+
+    /// What lookups met here in all sessions; `None` when the segment is damaged.
+    pub(crate) fn traffic(&self, now: u64) -> Option<Traffic> {
+        Some(self.body.as_ref().ok()?.counters.load(now))
     }
 
     /// Takes over what is in memory of the same file, which was open before.
@@ -179,19 +146,8 @@ impl Segment {
     }
 
     /// Whether a key of the range can be here.
-    pub(crate) fn overlaps(&self, (lower, upper): &(Bound<Slice>, Bound<Slice>)) -> bool {
-        let (first, last) = (&*self.meta.first_key, &*self.meta.last_key);
-        let begins = match lower {
-            Bound::Unbounded => true,
-            Bound::Included(lower) => last >= &**lower,
-            Bound::Excluded(lower) => last > &**lower,
-        };
-        begins
-            && match upper {
-                Bound::Unbounded => true,
-                Bound::Included(upper) => first <= &**upper,
-                Bound::Excluded(upper) => first < &**upper,
-            }
+    pub(crate) fn overlaps(&self, bounds: &Bounds) -> bool {
+        bounds::overlaps(bounds, &self.meta.first_key, &self.meta.last_key)
     }
 
     /// The segment is durably not live, at no place: its file is removed when nobody reads it any
@@ -299,13 +255,16 @@ impl Segment {
         body: &Body,
         ordinal: u32,
         caches: &Caches,
-        probe: &mut Probe,
+        cost: &mut LookupCost,
     ) -> Result<Block> {
-        if let Some(block) = self.block_in_memory(body, ordinal, caches, probe) {
+        if let Some(block) = self.block_in_memory(body, ordinal, caches, cost) {
             return Ok(block);
         }
-        let wants = |place, _| caches.wants_scanned(place);
-        let (block, _) = self.block_from_file(body, ordinal, (caches, probe), wants)?;
+        let block = self.block_from_file(body, ordinal, cost)?;
+        let place = (self.meta.id, body.fences.extent(ordinal).0);
+        if !body.keeps_mapped(ordinal, &block) && caches.wants_scanned(place) {
+            self.keep(body, ordinal, &block, caches);
+        }
         Ok(block)
     }
 
@@ -315,15 +274,15 @@ impl Segment {
         body: &Body,
         ordinal: u32,
         caches: &Caches,
-        probe: &mut Probe,
+        cost: &mut LookupCost,
     ) -> Option<Block> {
         let (offset, len) = body.fences.extent(ordinal);
-        probe.data_blocks += 1;
+        cost.data_blocks += 1;
         let mapped = body.mapped.as_ref();
         let block = mapped
             .and_then(|mapped| mapped.get(ordinal, (offset, len)))
-            .or_else(|| self.cached_block(body, (ordinal, offset), caches))?;
-        probe.from_cache += 1;
+            .or_else(|| self.cached_block(body, ordinal, offset, caches))?;
+        cost.from_cache += 1;
         if len > LONG_BYTES && block.payload.is_mapped() {
             body.file.will_read(offset, len);
         }
@@ -334,7 +293,8 @@ impl Segment {
     fn cached_block(
         &self,
         body: &Body,
-        (ordinal, offset): (u32, u64),
+        ordinal: u32,
+        offset: u64,
         caches: &Caches,
     ) -> Option<Block> {
         if !body.cached.get(ordinal) {
@@ -351,46 +311,37 @@ impl Segment {
         found
     }
 
-    /// A data block by one read, verified, and whether it stays in memory, so that it need not be read
-    /// or verified again: in the map of the file, or in the cache if that `wants` it, by its place
-    /// and length.
+    /// A data block by one read, verified.
     pub(super) fn block_from_file(
         &self,
         body: &Body,
         ordinal: u32,
-        (caches, probe): (&Caches, &mut Probe),
-        wants: impl FnOnce((u64, u64), u64) -> bool,
-    ) -> Result<(Block, bool)> {
+        cost: &mut LookupCost,
+    ) -> Result<Block> {
         let (offset, len) = body.fences.extent(ordinal);
-        let stored = self.read_counted(body, (offset, len), probe)?;
-        let block = self.open_block(body, offset, &stored)?;
-        let place = (self.meta.id, offset);
-        let is_kept = match &body.mapped {
-            Some(mapped) if block.payload.is_mapped() => {
-                mapped.note(ordinal, &block);
-                true
-            }
-            _ => {
-                let is_wanted = wants(place, len);
-                if is_wanted && caches.blocks.has_budget() {
-                    caches.keep(place, block.clone());
-                    body.cached.set(ordinal);
-                }
-                is_wanted
-            }
-        };
-        Ok((block, is_kept))
+        let stored = self.read_counted(body, offset, len, cost)?;
+        self.open_block(body, offset, &stored)
+    }
+
+    /// Puts a block into the cache, if there is one.
+    pub(super) fn keep(&self, body: &Body, ordinal: u32, block: &Block, caches: &Caches) {
+        if caches.blocks.has_budget() {
+            let place = (self.meta.id, body.fences.extent(ordinal).0);
+            caches.keep(place, block.clone());
+            body.cached.set(ordinal);
+        }
     }
 
     /// A group of a data block by one read, if where it lies is known and it is what it was.
     pub(super) fn group_from_file(
         &self,
         body: &Body,
-        (ordinal, mark): (u32, Mark),
-        probe: &mut Probe,
+        ordinal: u32,
+        mark: Mark,
+        cost: &mut LookupCost,
     ) -> Result<Option<Slice>> {
         let (offset, len) = mark.extent(body.fences.extent(ordinal));
-        let read = self.read_counted(body, (offset, len), probe)?;
+        let read = self.read_counted(body, offset, len, cost)?;
         let group = mark.verify(body.identity, offset, &read).map(<[u8]>::len);
         Ok(group.map(|len| read.into_part(0..len)))
     }
@@ -399,13 +350,14 @@ impl Segment {
     fn read_counted(
         &self,
         body: &Body,
-        (offset, len): (u64, u64),
-        probe: &mut Probe,
+        offset: u64,
+        len: u64,
+        cost: &mut LookupCost,
     ) -> Result<Slice> {
         let read = self.read_data(body, offset, len)?;
-        probe.read_bytes += len;
-        probe.block_reads += 1;
-        probe.block_bytes += len;
+        cost.read_bytes += len;
+        cost.block_reads += 1;
+        cost.block_bytes += len;
         Ok(read)
     }
 
@@ -431,164 +383,4 @@ pub(crate) struct Counts {
     pub(crate) keys: u64,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
-}
-
-/// The steps of opening a segment.
-struct Opener<'a> {
-    storage: &'a Arc<dyn Storage>,
-    file: Arc<dyn ReadFile>,
-    path: &'a Path,
-    meta: &'a SegmentMeta,
-    store_id: u128,
-}
-
-impl Opener<'_> {
-    fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
-        Error::corrupt(self.path, offset, what)
-    }
-
-    fn identity(&self) -> u64 {
-        file_identity(self.store_id, self.meta.id)
-    }
-
-    fn open(self, pinned: bool) -> Result<Body> {
-        let footer = self.footer()?;
-        let properties = self.payload(
-            RegionKind::Properties,
-            (footer.properties, footer.offset()),
-            footer.properties_sum,
-        )?;
-        let properties = Properties::decode(&properties)
-            .map_err(|malformed| self.corrupt(footer.properties, malformed.to_string()))?;
-        if properties.first_key != self.meta.first_key || properties.last_key != self.meta.last_key
-        {
-            return Err(self.corrupt(footer.properties, "its key range is not the manifest's"));
-        }
-        let index = self.payload(
-            RegionKind::Index,
-            (footer.index, footer.properties),
-            footer.index_sum,
-        )?;
-        let range = (&*properties.first_key, &*properties.last_key);
-        let fences = Fences::decode(&index, range, footer.data_end, properties.raw_bytes)
-            .map_err(|malformed| self.corrupt(footer.index, malformed.to_string()))?;
-        let filter = self.filter(&footer, &properties, pinned);
-        let identity = self.identity();
-        let mapped = self.file.mapped();
-        let mapped = mapped.map(|bytes| Mapped::new(&bytes, fences.block_count()));
-        let last_group = match &filter {
-            FilterState::Ready(filter) if mapped.is_none() => filter.filter.last_slot(),
-            _ => None,
-        };
-        Ok(Body {
-            cached: BlockBits::new(fences.block_count()),
-            groups: Box::new(Groups::new(
-                fences.block_count(),
-                fences.uniform_len(),
-                last_group,
-            )),
-            mapped,
-            file: self.file,
-            identity,
-            footer,
-            properties,
-            fences,
-            filter,
-            counters: Counters::default(),
-        })
-    }
-
-    fn footer(&self) -> Result<Footer> {
-        let len = self.file.len();
-        if len != self.meta.file_len || len < FOOTER_BYTES as u64 {
-            let expected = self.meta.file_len;
-            let what = format!("the file has {len} bytes, the manifest says {expected}");
-            return Err(self.corrupt(len.min(expected), what));
-        }
-        let offset = len - FOOTER_BYTES as u64;
-        let bytes = self.read(ReadCause::Open, offset, FOOTER_BYTES as u64)?;
-        let (footer, sum) = Footer::decode(&bytes, len, self.identity())
-            .map_err(|malformed| self.corrupt(offset, malformed.to_string()))?;
-        if footer.segment_id != self.meta.id || footer.store_id != self.store_id {
-            return Err(self.corrupt(offset, "the segment of another store or number"));
-        }
-        if sum != self.meta.footer_sum {
-            return Err(self.corrupt(offset, "not the footer that the manifest knows"));
-        }
-        Ok(footer)
-    }
-
-    fn read(&self, cause: ReadCause, offset: u64, len: u64) -> Result<Slice> {
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.file
-            .read(cause, offset, len)
-            .map_err(|error| Error::io(self.path, error))
-    }
-
-    /// The payload of a region that the footer pins by its checksum.
-    fn payload(&self, kind: RegionKind, (start, end): (u64, u64), sum: u32) -> Result<Slice> {
-        if end - start < REGION_BYTES_MIN {
-            return Err(self.corrupt(start, format!("{}: its region is cut", kind.name())));
-        }
-        let cause = match kind {
-            RegionKind::FilterHeader => ReadCause::Filter,
-            RegionKind::Index => ReadCause::Index,
-            RegionKind::Data | RegionKind::Properties => ReadCause::Open,
-        };
-        let bytes = self.read(cause, start, end - start)?;
-        let region = region::open(
-            &bytes,
-            kind,
-            Place {
-                file: self.identity(),
-                offset: start,
-            },
-        )
-        .map_err(|malformed| self.corrupt(start, malformed.to_string()))?;
-        if region.codec != Codec::Plain {
-            return Err(self.corrupt(
-                start,
-                format!("{}: compressed, which it never is", kind.name()),
-            ));
-        }
-        if region.checksum != sum {
-            let what = format!("{}: not the one that the footer knows", kind.name());
-            return Err(self.corrupt(start, what));
-        }
-        Ok(bytes.slice(0..region.payload_len))
-    }
-
-    /// The filter; whatever is wrong with it, the segment can be read without.
-    fn filter(&self, footer: &Footer, properties: &Properties, pinned: bool) -> FilterState {
-        let opened = match (self.meta.filter_file, &properties.filter) {
-            (0, None) => return FilterState::None,
-            (0, Some(filter)) => self.filter_within(footer, filter, pinned),
-            (id, _) => sidecar::open(self.storage, (id, self.meta.id, self.store_id), pinned),
-        };
-        match opened {
-            Ok(filter) => FilterState::Ready(Box::new(filter)),
-            Err(error) => FilterState::Damaged(error),
-        }
-    }
-
-    fn filter_within(
-        &self,
-        footer: &Footer,
-        filter: &FilterProperties,
-        pinned: bool,
-    ) -> Result<SegmentFilter> {
-        let pages = (footer.filter_start, footer.filter_header);
-        let source = PageSource {
-            file: Arc::clone(&self.file),
-            file_id: self.meta.id,
-            identity: self.identity(),
-        };
-        let header = self.payload(
-            RegionKind::FilterHeader,
-            (footer.filter_header, footer.index),
-            footer.filter_header_sum,
-        );
-        SegmentFilter::open(&header?, filter, pages, source, pinned)
-            .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
-    }
 }

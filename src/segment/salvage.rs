@@ -19,7 +19,7 @@ use crate::options::FilterResidency;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
-use super::get::Probe;
+use super::outcome::LookupCost;
 use super::readahead::Windows;
 use super::reader::Segment;
 use super::scan::Scanner;
@@ -311,7 +311,7 @@ fn next_indexed(
     *next += 1;
     let (offset, len) = body.fences.extent(ordinal);
     windows.come_to(body, ordinal, Direction::Forward);
-    let block = segment.block(body, ordinal, caches, &mut Probe::default());
+    let block = segment.block(body, ordinal, caches, &mut LookupCost::default());
     Some((offset, block.map_err(|error| (len, error))))
 }
 

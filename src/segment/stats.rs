@@ -8,8 +8,9 @@ use crate::format::manifest::Traffic;
 use crate::slice::Slice;
 use crate::storage::ReadCounts;
 
+use super::body::Body;
 use super::filter::{FilterState, SegmentFilter};
-use super::reader::{Body, Segment};
+use super::reader::Segment;
 
 /// One segment.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,9 @@ use crate::storage::{Memory, Storage};
 use criba_filters::segment::{Begun, BloomierBits, FilterSpec, Scattered};
 use criba_filters::{KeyHash, hash_key};
 
-use super::{Caches, Probe, Reading, Segment, SegmentWalk, Writer, WriterOptions};
+use super::{
+    Caches, Lookup, LookupCost, Reading, Segment, SegmentWalk, Wanted, Writer, WriterOptions,
+};
 
 type HashKey = fn(u64, &[u8]) -> KeyHash;
 
@@ -167,7 +169,7 @@ fn write_to(
 }
 
 impl World {
-    fn get(&self, key: &[u8], sequence: u64) -> (Option<(Kind, Slice)>, Probe) {
+    fn get(&self, key: &[u8], sequence: u64) -> (Option<(Kind, Slice)>, LookupCost) {
         let watched = self.get_by::<true>(key, sequence);
         let (hit, probe) = self.get_by::<false>(key, sequence);
         assert_eq!(
@@ -181,20 +183,24 @@ impl World {
         &self,
         key: &[u8],
         sequence: u64,
-    ) -> (Option<(Kind, Slice)>, Probe) {
-        let mut probe = Probe::default();
+    ) -> (Option<(Kind, Slice)>, LookupCost) {
+        let wanted = Wanted {
+            hash: HASHES[self.setup.hash](SEED, key),
+            key,
+            sequence: Sequence(sequence),
+        };
+        let mut lookup = Lookup {
+            wanted,
+            caches: &self.caches,
+            cost: LookupCost::default(),
+        };
         if !self.segment.covers(key) {
-            return (None, probe);
+            return (None, lookup.cost);
         }
-        let hash = HASHES[self.setup.hash](SEED, key);
         let mut begun = Begun::default();
-        self.segment.begin(hash, &mut begun);
-        let ways = (&*self.caches, &mut probe);
-        let hit = self
-            .segment
-            .get::<WATCHED>(&begun, (hash, key), Sequence(sequence), ways)
-            .unwrap();
-        (hit.map(|hit| (hit.kind, hit.value)), probe)
+        self.segment.begin(wanted.hash, &mut begun);
+        let hit = self.segment.lookup::<WATCHED>(&begun, &mut lookup).unwrap();
+        (hit.map(|hit| (hit.kind, hit.value)), lookup.cost)
     }
 
     /// Every version is found at its own sequence and at the next ones; nothing before the first.

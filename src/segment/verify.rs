@@ -10,10 +10,12 @@ use crate::slice::Slice;
 use criba_filters::hash_key;
 
 use super::Caches;
+use super::body::Body;
 use super::filter::FilterState;
-use super::get::{Next, Probe};
+use super::lookup::{Entrance, Lead, Lookup, Wanted};
+use super::outcome::LookupCost;
 use super::readahead::Windows;
-use super::reader::{Body, Segment};
+use super::reader::Segment;
 
 /// Walks a segment and yields its entries in order, while everything about them is checked.
 ///
@@ -120,7 +122,7 @@ impl Verifier {
 
     fn load(&mut self, segment: &Segment, body: &Body, ordinal: u32) -> Result<Vec<(Item, At)>> {
         self.windows.come_to(body, ordinal, Direction::Forward);
-        let block = segment.block(body, ordinal, &self.caches, &mut Probe::default())?;
+        let block = segment.block(body, ordinal, &self.caches, &mut LookupCost::default())?;
         let (mut entries, mut items) = (Vec::new(), Vec::new());
         for group in 0..block.shape.group_count() {
             block
@@ -173,13 +175,21 @@ impl Verifier {
         let FilterState::Ready(filter) = &body.filter else {
             return;
         };
-        let asked = (hash_key(self.hash_seed, key), key);
-        let ways = (&*self.caches, &mut Probe::default());
-        let leads_here = match segment.ask(body, filter, asked, ways) {
-            Next::Absent => false,
-            Next::Search => true,
+        let wanted = Wanted {
+            hash: hash_key(self.hash_seed, key),
+            key,
+            sequence: Sequence(u64::MAX),
+        };
+        let mut lookup = Lookup {
+            wanted,
+            caches: &self.caches,
+            cost: LookupCost::default(),
+        };
+        let leads_here = match Segment::lead_to(body, filter, &mut lookup) {
+            Lead::Absent => false,
+            Lead::Fences => true,
             // Of keys with equal hashes the filter knows the place of one.
-            Next::Block(block, group) => {
+            Lead::Block(Entrance { block, group }) => {
                 let is_here = block == at.block && group.is_none_or(|group| group == at.group);
                 is_here || filter.equal_hashes
             }

@@ -3,13 +3,14 @@
 use std::ops::{Bound, Range};
 use std::sync::{Arc, OnceLock};
 
+use crate::bounds::{is_above, is_below};
 use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
 use crate::format::block::{Decoded, Entry, Group};
 use crate::key::Sequence;
 use crate::slice::Slice;
 
-use super::get::Probe;
+use super::outcome::LookupCost;
 use super::readahead::{Ahead, Reading, Windows};
 use super::reader::Segment;
 use super::{Block, Caches};
@@ -82,7 +83,7 @@ impl SegmentWalk {
         let (segment, body) = (&self.segment, self.segment.body()?);
         let Some(ahead) = &mut self.ahead else {
             self.windows.come_to(body, ordinal, self.direction);
-            return segment.block(body, ordinal, &self.caches, &mut Probe::default());
+            return segment.block(body, ordinal, &self.caches, &mut LookupCost::default());
         };
         let (offset, _) = body.fences.extent(ordinal);
         let stored = ahead.stored(segment, body, ordinal)?;
@@ -189,12 +190,9 @@ impl SegmentWalk {
     }
 
     fn is_before_start(&self, key: &[u8]) -> bool {
-        match (&self.from, self.direction) {
-            (Bound::Unbounded, _) => false,
-            (Bound::Included(from), Direction::Forward) => *key < **from,
-            (Bound::Excluded(from), Direction::Forward) => *key <= **from,
-            (Bound::Included(from), Direction::Backward) => *key > **from,
-            (Bound::Excluded(from), Direction::Backward) => *key >= **from,
+        match self.direction {
+            Direction::Forward => !is_above(&self.from, key),
+            Direction::Backward => !is_below(&self.from, key),
         }
     }
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::format::manifest::Traffic;
 use crate::sharded_counter::ShardedCounter;
 
-use super::get::Probe;
-use super::reader::Segment;
+use super::outcome::LookupCost;
 
 /// What is counted of a lookup, in the order of [`ShardedCounter::sums`].
 const NEGATIVES: usize = 0;
@@ -38,17 +37,17 @@ impl Default for Counters {
 impl Counters {
     /// A lookup has come to its end here.
     #[inline]
-    pub(super) fn count(&self, is_hit: bool, probe: &Probe) {
-        let outcome = match (is_hit, probe.data_blocks) {
+    pub(super) fn count(&self, is_hit: bool, cost: &LookupCost) {
+        let outcome = match (is_hit, cost.data_blocks) {
             (true, _) => TRUE_POSITIVES,
             (false, 0) => NEGATIVES,
             (false, _) => FALSE_POSITIVES,
         };
         let counters = self.outcomes.mine();
         counters.add(outcome, 1);
-        if probe.block_reads > 0 {
-            counters.add(BLOCK_READS, probe.block_reads);
-            counters.add(BLOCK_BYTES, probe.block_bytes);
+        if cost.block_reads > 0 {
+            counters.add(BLOCK_READS, cost.block_reads);
+            counters.add(BLOCK_BYTES, cost.block_bytes);
         }
     }
 
@@ -75,29 +74,19 @@ impl Counters {
             lookups: before.saturating_add(here),
         }
     }
-}
 
-impl Segment {
-    /// The segment is live from now on, `now` being the number of lookups of this session so
-    /// far; this was counted in earlier sessions.
-    pub(crate) fn count_from(&self, earlier: &Traffic, now: u64) {
-        let Ok(body) = self.body() else { return };
-        let counters = &body.counters;
-        counters.outcomes.set([
+    /// Counting begins with what earlier sessions have counted, `now` being the number of lookups
+    /// of this session so far.
+    pub(super) fn begin(&self, earlier: &Traffic, now: u64) {
+        self.outcomes.set([
             earlier.negatives,
             earlier.true_positives,
             earlier.false_positives,
             earlier.block_reads,
             earlier.block_bytes,
         ]);
-        counters
-            .lookups_before
+        self.lookups_before
             .store(earlier.lookups, Ordering::Relaxed);
-        counters.since.store(now, Ordering::Relaxed);
-    }
-
-    /// What lookups met here in all sessions; `None` when the segment is damaged.
-    pub(crate) fn traffic(&self, now: u64) -> Option<Traffic> {
-        Some(self.body().ok()?.counters.load(now))
+        self.since.store(now, Ordering::Relaxed);
     }
 }

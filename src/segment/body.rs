@@ -1,0 +1,68 @@
+//! What is in memory of an open segment.
+
+use std::sync::Arc;
+
+use crate::format::segment::{Footer, Properties};
+use crate::storage::ReadFile;
+
+use super::block::Block;
+use super::blockbits::BlockBits;
+use super::counters::Counters;
+use super::fences::Fences;
+use super::filter::FilterState;
+use super::groups::Groups;
+use super::map::Mapped;
+
+/// What is resident of a segment.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) identity: u64,
+    pub(super) footer: Footer,
+    pub(super) properties: Properties,
+    pub(super) fences: Fences,
+    pub(super) filter: FilterState,
+    pub(super) counters: Counters,
+    /// The file, where it is mapped.
+    pub(super) mapped: Option<Mapped>,
+    /// Blocks that were put into the cache, and may be there still: those that are not need not be looked
+    /// for.
+    pub(super) cached: BlockBits,
+    pub(super) groups: Box<Groups>,
+}
+
+impl Body {
+    /// Begins to fetch the fences of a block, and what is looked at first of one that was verified in the map
+    /// of the file. There need be no such block.
+    #[inline]
+    pub(super) fn prefetch(&self, ordinal: u32) {
+        self.fences.prefetch(ordinal);
+        if let Some(mapped) = &self.mapped
+            && mapped.was_verified(ordinal)
+        {
+            mapped.prefetch(self.fences.extent(ordinal));
+        }
+    }
+
+    /// Whether a block that was just read and verified stays in memory in the map of the file.
+    pub(super) fn keeps_mapped(&self, ordinal: u32, block: &Block) -> bool {
+        match &self.mapped {
+            Some(mapped) if block.payload.is_mapped() => {
+                mapped.note(ordinal, block);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the block need not be read, or but for what the cache has given up meanwhile.
+    pub(super) fn is_in_memory(&self, ordinal: u32) -> bool {
+        self.cached.get(ordinal) || self.was_verified(ordinal)
+    }
+
+    /// Whether the block was verified where it lies, in the map of the file.
+    pub(super) fn was_verified(&self, ordinal: u32) -> bool {
+        let mapped = self.mapped.as_ref();
+        mapped.is_some_and(|mapped| mapped.was_verified(ordinal))
+    }
+}
