@@ -65,7 +65,7 @@ mod compaction;
 // The store as its users see it.
 mod db;
 
-pub use criba_filters::segment::{BloomierBits, Scattered};
+pub use criba_filters::segment::BloomierBits;
 pub use db::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
 pub use db::stats::{
     CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::storage::Io;
-use criba_filters::segment::{BloomierBits, FilterSpec, Scattered};
+use criba_filters::segment::{BloomierBits, CustomFilters, FilterSpec};
 
 /// What survives a write that has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,14 +50,9 @@ pub enum FilterPolicy {
     },
     /// A Bloomier filter: it answers *where* a key is, and the place is its fingerprint.
     Bloomier(BloomierBits),
-    /// Another filter of the literature, to compare with: for use, `Bloom` and `Bloomier` are better.
-    /// A lookup needs its whole body: slow with [`FilterResidency::Cached`].
-    Scattered {
-        /// Which one.
-        shape: Scattered,
-        /// Memory for each key, in bits. 1 to 64.
-        bits_per_key: f64,
-    },
+    /// The program's own: the first one that [`Builder::custom_filter`](crate::Builder::custom_filter)
+    /// got. It is in memory as a whole, whatever [`FilterResidency`] says.
+    Custom,
     /// Bloomier filters that together have this many bits for each key of the store, shared out so
     /// that an absent key costs least: small runs get more, each halving of the key count a bit
     /// ("Monkey", 2017). Computed from the real key counts whenever a segment is written, with room
@@ -81,13 +76,7 @@ impl FilterPolicy {
             FilterPolicy::None => None,
             FilterPolicy::Bloom { bits_per_key } => Some(FilterSpec::Bloom { bits_per_key }),
             FilterPolicy::Bloomier(bits) => Some(FilterSpec::Bloomier(bits)),
-            FilterPolicy::Scattered {
-                shape,
-                bits_per_key,
-            } => Some(FilterSpec::Scattered {
-                shape,
-                bits_per_key,
-            }),
+            FilterPolicy::Custom => Some(FilterSpec::Custom),
             FilterPolicy::Budget { bits_per_key } => {
                 Some(FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits_per_key)))
             }
@@ -102,7 +91,7 @@ pub enum FilterResidency {
     #[default]
     Pinned,
     /// In a cache of this size, by pages of 4 KiB that are read and verified singly. A lookup
-    /// needs one page of a segment's filter, seldom two; all pages with [`FilterPolicy::Scattered`].
+    /// needs one page of a segment's filter, seldom two.
     Cached {
         /// Budget for all filter pages of the store, in bytes.
         bytes: u64,
@@ -110,6 +99,13 @@ pub enum FilterResidency {
     /// By such pages in the cache of data, within [`cache_bytes`](crate::Builder::cache_bytes): how much
     /// of it is theirs follows what lookups find in it.
     Shared,
+}
+
+/// How the filters of segments are opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FilterLoading {
+    pub(crate) residency: FilterResidency,
+    pub(crate) customs: CustomFilters,
 }
 
 /// How the tree is kept in shape. It can be changed at any `open`; the tree follows.
@@ -227,6 +223,7 @@ pub(crate) struct Options {
     pub(crate) compaction: Compaction,
     pub(crate) compaction_threads: usize,
     pub(crate) residency: FilterResidency,
+    pub(crate) customs: CustomFilters,
     pub(crate) cache_bytes: u64,
     pub(crate) memtable_bytes: u64,
     pub(crate) sealed_memtables_max: usize,
@@ -288,6 +285,7 @@ impl Default for Options {
             compaction: Compaction::default(),
             compaction_threads: 2,
             residency: FilterResidency::default(),
+            customs: CustomFilters::default(),
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
             sealed_memtables_max: 3,
@@ -333,7 +331,7 @@ impl Options {
         }
         let others = self.level_filters.values().chain(&self.last_level_filter);
         for policy in std::iter::once(&self.filter).chain(others) {
-            check_filter(*policy)?;
+            self.check_filter(*policy)?;
         }
         within("compaction_threads", &self.compaction_threads, &(1..=16))?;
         within("level_ratio", &self.tree.ratio, &(2..=100))?;
@@ -352,7 +350,28 @@ impl Options {
                     .into(),
             ));
         }
-        Ok(())
+        self.customs.check().map_err(Error::Invalid)
+    }
+
+    fn check_filter(&self, policy: FilterPolicy) -> Result<()> {
+        match policy {
+            FilterPolicy::Budget { bits_per_key } => {
+                within("bits_per_key", &bits_per_key, &(0.0..=64.0))
+            }
+            FilterPolicy::Custom if self.customs.first().is_none() => Err(Error::Invalid(
+                "FilterPolicy::Custom without a filter; give one to Builder::custom_filter".into(),
+            )),
+            policy => policy
+                .spec()
+                .map_or(Ok(()), |spec| spec.check().map_err(Error::Invalid)),
+        }
+    }
+
+    pub(crate) fn filter_loading(&self) -> FilterLoading {
+        FilterLoading {
+            residency: self.residency,
+            customs: self.customs.clone(),
+        }
     }
 }
 
@@ -362,17 +381,6 @@ fn check_age(age: Option<Duration>) -> Result<()> {
             "fifo age is {age:?}; choose at least {FIFO_AGE_MIN:?}, or None for no limit"
         ))),
         _ => Ok(()),
-    }
-}
-
-fn check_filter(policy: FilterPolicy) -> Result<()> {
-    match policy {
-        FilterPolicy::Budget { bits_per_key } => {
-            within("bits_per_key", &bits_per_key, &(0.0..=64.0))
-        }
-        policy => policy
-            .spec()
-            .map_or(Ok(()), |spec| spec.check().map_err(Error::Invalid)),
     }
 }
 

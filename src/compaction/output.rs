@@ -263,6 +263,7 @@ mod tests {
             block_bytes: 1024,
             entries_per_group: 4,
             compression: Compression::None,
+            customs: Default::default(),
             filter: None,
             sequence_base: Sequence(1),
             filter_salt: 1,

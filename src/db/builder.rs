@@ -10,6 +10,8 @@ use crate::options::{
 };
 use crate::storage::{Disk, Io, Storage};
 
+use criba_filters::segment::CustomFilter;
+
 use super::Db;
 
 /// Chooses the options of a store: made by [`Db::builder`], ended by [`Builder::open`].
@@ -135,6 +137,32 @@ impl Builder {
     /// Default no limit.
     pub fn compaction_rate(mut self, bytes_per_s: u64) -> Builder {
         self.options.compaction_rate = Some(bytes_per_s);
+        self
+    }
+
+    /// Brings a filter of the program's own. Segments that carry a filter of its name are asked with
+    /// it. With [`FilterPolicy::Custom`](crate::FilterPolicy::Custom) new segments get the first one
+    /// that was brought. After it was built, it is asked for every key of its segment: if it denies
+    /// one, or panics, the segment is written without a filter and
+    /// [`EventKind::FilterNotBuilt`](crate::EventKind::FilterNotBuilt) says so.
+    ///
+    /// A segment whose filter has a name that no filter here has is read without one.
+    ///
+    /// ```
+    /// use criba::{Db, FilterPolicy};
+    /// use criba_filters::family::Shape;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let db = Db::builder(directory.path())
+    ///     .filter(FilterPolicy::Custom)
+    ///     .custom_filter(Shape::Cuckoo.filter(12.0))
+    ///     .open()?;
+    /// # db.close()
+    /// # }
+    /// ```
+    pub fn custom_filter(mut self, filter: impl CustomFilter + 'static) -> Builder {
+        self.options.customs.add(Arc::new(filter));
         self
     }
 

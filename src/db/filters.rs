@@ -141,6 +141,7 @@ impl Shared {
                 entries_per_group: self.options.entries_per_group,
                 compression: self.options.compression,
                 filter: None,
+                customs: self.options.customs.clone(),
                 sequence_base,
                 filter_salt: 0,
             },

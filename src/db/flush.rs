@@ -235,8 +235,12 @@ impl Shared {
         let mut added = Vec::with_capacity(finished.len());
         for finished in finished {
             added.push(finished.meta.clone());
-            let residency = self.options.residency;
-            let segment = Segment::open(&self.storage, self.store_id, finished.meta, residency)?;
+            if let Some(what) = finished.filter_refusal {
+                let segment = finished.meta.id;
+                self.event(EventKind::FilterNotBuilt { segment, what });
+            }
+            let loading = self.options.filter_loading();
+            let segment = Segment::open(&self.storage, self.store_id, finished.meta, &loading)?;
             if let Some(damage) = segment.damage() {
                 return Err(damage.clone());
             }

@@ -301,9 +301,9 @@ impl Opener {
     fn open_segments(&self, manifest: &Manifest) -> Result<Version> {
         let mut segments = Vec::new();
         for meta in manifest.state().segments.values() {
-            let residency = self.options.residency;
+            let loading = self.options.filter_loading();
             let segment =
-                Segment::open(&self.storage, manifest.store_id(), meta.clone(), residency)?;
+                Segment::open(&self.storage, manifest.store_id(), meta.clone(), &loading)?;
             let traffic = manifest.state().traffic.get(&meta.id);
             segment.count_from(&traffic.copied().unwrap_or_default(), 0);
             segments.push(Arc::new(segment));

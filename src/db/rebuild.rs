@@ -50,7 +50,8 @@ impl Shared {
             return Ok(None);
         };
         let wanted = self.filter_for_rebuilt(&version, segment);
-        let Some(spec) = wanted.filter(|_| !segment.filter_fits(wanted)) else {
+        let Some(spec) = wanted.filter(|_| !segment.filter_fits(wanted, &self.options.customs))
+        else {
             return Ok(None);
         };
         let file = self.allocate()?;
@@ -79,6 +80,7 @@ impl Shared {
             store_id: self.store_id,
             hash_seed: self.hash_seed,
             spec,
+            customs: self.options.customs.clone(),
             salt: segment::filter_salt(self.hash_seed, file),
         };
         let bytes = segment.write_sidecar(&self.storage, &self.no_caches, &options)?;
@@ -94,8 +96,8 @@ impl Shared {
     /// Makes the segment live with its new filter: first durably, then for readers.
     fn install_filter(&self, old: &Segment, meta: SegmentMeta) -> Result<()> {
         let id = meta.id;
-        let residency = self.options.residency;
-        let new = Segment::open(&self.storage, self.store_id, meta.clone(), residency)?;
+        let loading = self.options.filter_loading();
+        let new = Segment::open(&self.storage, self.store_id, meta.clone(), &loading)?;
         if let Some(damage) = new.damage().or_else(|| new.filter_damage()) {
             return Err(damage.clone());
         }

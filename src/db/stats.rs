@@ -236,6 +236,13 @@ pub enum EventKind {
         /// The segment.
         segment: u64,
     },
+    /// The program's own filter was not built; the segment is read without one.
+    FilterNotBuilt {
+        /// The segment.
+        segment: u64,
+        /// Why, in words.
+        what: String,
+    },
 }
 
 /// What `open` found and did.

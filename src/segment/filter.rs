@@ -10,6 +10,7 @@ use crate::format::region::TRAILER_BYTES;
 use crate::format::segment::{
     self, FilterProperties, PAGE_BYTES, PAGE_TRAILER_BYTES, PAGE_WORDS, pages_len,
 };
+use crate::options::{FilterLoading, FilterResidency};
 use crate::storage::{ReadCause, ReadFile};
 use criba_filters::KeyHash;
 use criba_filters::segment::{Answer, Begun, Filter, FilterKind, Resident, Window, Words};
@@ -76,7 +77,7 @@ impl SegmentFilter {
         properties: &FilterProperties,
         (start, end): (u64, u64),
         source: PageSource,
-        pinned: bool,
+        loading: &FilterLoading,
     ) -> Result<SegmentFilter, Malformed> {
         let malformed = |what: &str| Malformed {
             what: format!("filter: {what}"),
@@ -88,10 +89,10 @@ impl SegmentFilter {
         if body_words > end || pages_len(body_words) != end - start {
             return Err(malformed("its pages do not fill their region"));
         }
-        let filter = Filter::parse(kind, header, body_words)
+        let filter = Filter::parse_with(kind, header, body_words, &loading.customs)
             .map_err(|damaged| malformed(&damaged.to_string()))?;
         let mut body = Body::OnDisk;
-        if pinned {
+        if loading.residency == FilterResidency::Pinned {
             let mut words = Words::with_capacity(body_words as usize);
             source.file.will_read(start, end - start);
             for page in 0..body_words.div_ceil(PAGE_WORDS as u64) {

@@ -9,6 +9,7 @@ use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
 use crate::format::segment::{
     FOOTER_BYTES, FilterProperties, Footer, Properties, REGION_BYTES_MIN,
 };
+use crate::options::FilterLoading;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
@@ -39,7 +40,7 @@ impl Opener<'_> {
         file_identity(self.store_id, self.meta.id)
     }
 
-    pub(super) fn open(self, pinned: bool) -> Result<Body> {
+    pub(super) fn open(self, loading: &FilterLoading) -> Result<Body> {
         let footer = self.footer()?;
         let properties = self.payload(
             RegionKind::Properties,
@@ -60,7 +61,7 @@ impl Opener<'_> {
         let range = (&*properties.first_key, &*properties.last_key);
         let fences = Fences::decode(&index, range, footer.data_end, properties.raw_bytes)
             .map_err(|malformed| self.corrupt(footer.index, malformed.to_string()))?;
-        let filter = self.filter(&footer, &properties, pinned);
+        let filter = self.filter(&footer, &properties, loading);
         let identity = self.identity();
         let mapped = self.file.mapped();
         let mapped = mapped.map(|bytes| Mapped::new(&bytes, fences.block_count()));
@@ -147,11 +148,16 @@ impl Opener<'_> {
     }
 
     /// The filter; whatever is wrong with it, the segment can be read without.
-    fn filter(&self, footer: &Footer, properties: &Properties, pinned: bool) -> FilterState {
+    fn filter(
+        &self,
+        footer: &Footer,
+        properties: &Properties,
+        loading: &FilterLoading,
+    ) -> FilterState {
         let opened = match (self.meta.filter_file, &properties.filter) {
             (0, None) => return FilterState::None,
-            (0, Some(filter)) => self.filter_within(footer, filter, pinned),
-            (id, _) => sidecar::open(self.storage, (id, self.meta.id, self.store_id), pinned),
+            (0, Some(filter)) => self.filter_within(footer, filter, loading),
+            (id, _) => sidecar::open(self.storage, (id, self.meta.id, self.store_id), loading),
         };
         match opened {
             Ok(filter) => FilterState::Ready(Box::new(filter)),
@@ -163,7 +169,7 @@ impl Opener<'_> {
         &self,
         footer: &Footer,
         filter: &FilterProperties,
-        pinned: bool,
+        loading: &FilterLoading,
     ) -> Result<SegmentFilter> {
         let pages = (footer.filter_start, footer.filter_header);
         let source = PageSource {
@@ -176,7 +182,7 @@ impl Opener<'_> {
             (footer.filter_header, footer.index),
             footer.filter_header_sum,
         );
-        SegmentFilter::open(&header?, filter, pages, source, pinned)
+        SegmentFilter::open(&header?, filter, pages, source, loading)
             .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
     }
 }

@@ -10,10 +10,12 @@ use crate::format::Malformed;
 use crate::format::manifest::{SegmentMeta, Traffic};
 use crate::format::region::Place;
 use crate::key::Sequence;
-use crate::options::FilterResidency;
+use crate::options::FilterLoading;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, Storage};
-use criba_filters::segment::{BloomierBits, FilterKind, FilterSpec, REJECTING_BITS_MIN};
+use criba_filters::segment::{
+    BloomierBits, CustomFilters, FilterKind, FilterSpec, REJECTING_BITS_MIN,
+};
 
 use super::block::Block;
 use super::body::Body;
@@ -51,14 +53,13 @@ impl Segment {
         storage: &Arc<dyn Storage>,
         store_id: u128,
         meta: SegmentMeta,
-        residency: FilterResidency,
+        loading: &FilterLoading,
     ) -> Result<Segment> {
         let name = file_name(meta.id);
         let path = storage.path_of(&name);
         let file = storage
             .open(&name)
             .map_err(|error| Error::io(&path, error))?;
-        let pinned = residency == FilterResidency::Pinned;
         let body = match (Opener {
             storage,
             file,
@@ -66,7 +67,7 @@ impl Segment {
             meta: &meta,
             store_id,
         })
-        .open(pinned)
+        .open(loading)
         {
             Err(error @ Error::Io { .. }) => return Err(error),
             body => body.map(Arc::new),
@@ -182,7 +183,7 @@ impl Segment {
     }
 
     /// Whether the filter is about what a new one would be, so that writing it anew gains nothing.
-    pub(crate) fn filter_fits(&self, wanted: Option<FilterSpec>) -> bool {
+    pub(crate) fn filter_fits(&self, wanted: Option<FilterSpec>, customs: &CustomFilters) -> bool {
         let Ok(body) = &self.body else { return true };
         let filter = match (&body.filter, wanted) {
             (FilterState::None, None) => return true,
@@ -199,13 +200,9 @@ impl Segment {
                 BloomierBits::Block => near(place_bits),
                 BloomierBits::Slot => filter.r_bits() > place_bits,
             },
-            (
-                Some(FilterSpec::Scattered {
-                    shape,
-                    bits_per_key,
-                }),
-                kind,
-            ) => kind == shape.kind() && near(shape.value_bits(filter.key_count(), bits_per_key)),
+            (Some(FilterSpec::Custom), FilterKind::Custom) => customs
+                .first()
+                .is_some_and(|custom| filter.is_of(&**custom)),
             _ => false,
         }
     }

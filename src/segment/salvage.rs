@@ -15,7 +15,7 @@ use crate::format::region::{self, RegionKind, file_identity};
 use crate::format::segment::{FOOTER_BYTES, Footer, Properties};
 use crate::key::{self, Sequence};
 use crate::loss::Loss;
-use crate::options::FilterResidency;
+use crate::options::{FilterLoading, FilterResidency};
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
@@ -123,8 +123,11 @@ impl SalvageWalk {
         caches: &Arc<Caches>,
     ) -> Source {
         // No filter is asked: one that is not pinned is not read either.
-        let residency = FilterResidency::Cached { bytes: 0 };
-        let opened = meta.map(|meta| Segment::open(found.storage, found.store_id, meta, residency));
+        let loading = FilterLoading {
+            residency: FilterResidency::Cached { bytes: 0 },
+            ..FilterLoading::default()
+        };
+        let opened = meta.map(|meta| Segment::open(found.storage, found.store_id, meta, &loading));
         if let Some(Ok(segment)) = opened
             && segment.damage().is_none()
         {

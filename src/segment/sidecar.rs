@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
 use crate::format::segment::REGION_BYTES_MIN;
 use crate::format::sidecar::{FOOTER_BYTES, Footer};
+use crate::options::FilterLoading;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, Storage};
 
@@ -18,7 +19,7 @@ use super::names::filter_file_name;
 pub(super) fn open(
     storage: &Arc<dyn Storage>,
     (id, segment_id, store_id): (u64, u64, u128),
-    pinned: bool,
+    loading: &FilterLoading,
 ) -> Result<SegmentFilter> {
     let name = filter_file_name(id);
     let path = storage.path_of(&name);
@@ -52,7 +53,7 @@ pub(super) fn open(
         file_id: id,
         identity,
     };
-    SegmentFilter::open(&header, &footer.filter, (0, footer.header), source, pinned)
+    SegmentFilter::open(&header, &footer.filter, (0, footer.header), source, loading)
         .map_err(|malformed| Error::corrupt(&path, 0, malformed.what))
 }
 

@@ -13,7 +13,7 @@ use crate::format::segment::{FilterProperties, PAGE_WORDS, encode_page};
 use crate::format::sidecar::{FOOTER_BYTES, Footer};
 use crate::storage::Storage;
 use criba_filters::hash_key;
-use criba_filters::segment::{self as filter, FilterSpec};
+use criba_filters::segment::{self as filter, CustomFilters, FilterSpec};
 
 use super::caches::Caches;
 use super::names::filter_file_name;
@@ -22,12 +22,13 @@ use super::readahead::Windows;
 use super::reader::Segment;
 
 /// What a filter is written for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SidecarOptions {
     pub(crate) id: u64,
     pub(crate) store_id: u128,
     pub(crate) hash_seed: u64,
     pub(crate) spec: FilterSpec,
+    pub(crate) customs: CustomFilters,
     pub(crate) salt: u64,
 }
 
@@ -46,7 +47,8 @@ impl Segment {
         let mut builder = filter::Builder::default();
         builder.begin(Some(options.spec), options.salt);
         self.add_keys(&mut builder, caches, options.hash_seed)?;
-        let built = builder.build(blocks);
+        let built = builder.build(blocks, &options.customs);
+        let built = built.map_err(Error::Invalid)?;
         let built = built.filter(|built| builder.are_all_found_by(built));
         let built = built.expect("a filter finds every key that it was built from");
         let identity = file_identity(options.store_id, options.id);

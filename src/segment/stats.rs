@@ -62,8 +62,10 @@ pub struct SegmentStats {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FilterStats {
-    /// `bloom` or `bloomier`.
+    /// `bloom`, `bloomier` or `custom`.
     pub kind: &'static str,
+    /// Name and parameters of a custom filter.
+    pub custom: Option<String>,
     /// Payload bits for each key, fractions included.
     pub r_bits: f64,
     /// Probability, by calculation, that an absent key within the segment's range costs a read
@@ -165,9 +167,17 @@ fn ready_stats(filter: &SegmentFilter, traffic: &Traffic) -> FilterStats {
         negatives: traffic.negatives,
         true_positives: traffic.true_positives,
         false_positives: traffic.false_positives,
-        damage: (damaged_pages > 0)
-            .then(|| format!("{damaged_pages} lookups met a damaged filter page")),
+        custom: filter.filter.custom_name(),
+        damage: damage_met(damaged_pages, filter.filter.panics()),
         ..FilterStats::default()
+    }
+}
+
+fn damage_met(damaged_pages: u64, panics: u64) -> Option<String> {
+    match (damaged_pages, panics) {
+        (0, 0) => None,
+        (0, _) => Some(format!("the custom filter panicked in {panics} lookups")),
+        _ => Some(format!("{damaged_pages} lookups met a damaged filter page")),
     }
 }
 

@@ -11,10 +11,11 @@ use proptest::prelude::*;
 use crate::cursor::{Cursor as _, Direction};
 use crate::format::block::Entry;
 use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
-use crate::options::{Compression, FilterResidency};
+use crate::options::{Compression, FilterLoading, FilterResidency};
 use crate::slice::Slice;
 use crate::storage::{Memory, Storage};
-use criba_filters::segment::{Begun, BloomierBits, FilterSpec, Scattered};
+use criba_filters::family::Shape as FilterShape;
+use criba_filters::segment::{Begun, BloomierBits, CustomFilters, FilterSpec};
 use criba_filters::{KeyHash, hash_key};
 
 use super::{
@@ -45,14 +46,14 @@ fn all_equal(_: u64, _: &[u8]) -> KeyHash {
 
 const HASHES: [HashKey; 4] = [hash_key, six_bits, six_high_bits, all_equal];
 
+fn customs() -> CustomFilters {
+    let mut customs = CustomFilters::default();
+    customs.add(Arc::new(FilterShape::Fuse.filter(9.5)));
+    customs
+}
+
 fn specs() -> Vec<Option<FilterSpec>> {
     let bloomier = |bits| Some(FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)));
-    let scattered = |shape| {
-        Some(FilterSpec::Scattered {
-            shape,
-            bits_per_key: 9.5,
-        })
-    };
     vec![
         None,
         Some(FilterSpec::Bloom { bits_per_key: 1.0 }),
@@ -64,10 +65,7 @@ fn specs() -> Vec<Option<FilterSpec>> {
         bloomier(7.9),
         bloomier(13.0),
         bloomier(64.0),
-        scattered(Scattered::Partitioned),
-        scattered(Scattered::Fuse),
-        scattered(Scattered::Compressed),
-        scattered(Scattered::Quotient),
+        Some(FilterSpec::Custom),
     ]
 }
 
@@ -132,6 +130,7 @@ fn options(setup: Setup) -> WriterOptions {
         block_bytes: setup.block_bytes,
         entries_per_group: setup.entries_per_group,
         compression: setup.compression,
+        customs: customs(),
         filter: setup.spec,
         sequence_base: Sequence(1),
         filter_salt: 99,
@@ -158,7 +157,9 @@ fn write_to(
         }
     }
     let (finished, _) = writer.finish(0, 3).unwrap();
-    let segment = Segment::open(storage, 5, finished.meta, residency).unwrap();
+    let customs = customs();
+    let loading = FilterLoading { residency, customs };
+    let segment = Segment::open(storage, 5, finished.meta, &loading).unwrap();
     assert!(segment.damage().is_none() && segment.filter_damage().is_none());
     let caches = Caches::new(1 << 20, residency);
     World {

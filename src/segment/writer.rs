@@ -20,7 +20,7 @@ use crate::options::Compression;
 use crate::storage::{AppendFile, Storage};
 use crate::turns;
 use criba_filters::KeyHash;
-use criba_filters::segment::{self as filter, Built, FilterSpec};
+use criba_filters::segment::{self as filter, Built, CustomFilters, FilterSpec};
 use criba_filters::sketch::store::Sketch;
 
 use super::compression::Packer;
@@ -51,6 +51,7 @@ pub(crate) struct WriterOptions {
     pub(crate) entries_per_group: u32,
     pub(crate) compression: Compression,
     pub(crate) filter: Option<FilterSpec>,
+    pub(crate) customs: CustomFilters,
     /// At most every sequence that will be added.
     pub(crate) sequence_base: Sequence,
     pub(crate) filter_salt: u64,
@@ -73,6 +74,7 @@ pub(crate) struct Writer {
     last_key: Option<Vec<u8>>,
     index: IndexBuilder,
     filter: filter::Builder,
+    filter_refusal: Option<String>,
     properties: Properties,
     packer: Option<Packer>,
 }
@@ -82,6 +84,8 @@ pub(crate) struct Writer {
 pub(crate) struct Finished {
     pub(crate) meta: SegmentMeta,
     pub(crate) filter_build_time: Option<Duration>,
+    /// Why the program's own filter was not built.
+    pub(crate) filter_refusal: Option<String>,
 }
 
 impl Writer {
@@ -113,6 +117,7 @@ impl Writer {
             last_key: None,
             index: IndexBuilder::default(),
             filter,
+            filter_refusal: None,
             properties: Properties {
                 sequence_min: Sequence::MAX,
                 sketches: Sketches {
@@ -320,6 +325,7 @@ impl Writer {
         let finished = Finished {
             meta,
             filter_build_time,
+            filter_refusal: self.filter_refusal,
         };
         Ok((finished, self.filter))
     }
@@ -375,7 +381,13 @@ impl Writer {
     /// longer than a region can be.
     fn build_filter(&mut self) -> Option<(Built, Duration)> {
         let started = Instant::now();
-        let built = self.filter.build(self.block_count())?;
+        let built = match self.filter.build(self.block_count(), &self.options.customs) {
+            Ok(built) => built?,
+            Err(what) => {
+                self.filter_refusal = Some(what);
+                return None;
+            }
+        };
         let took = started.elapsed();
         let finds = self.filter.are_all_found_by(&built);
         debug_assert!(finds, "a filter must find every key it was built from");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use criba::storage::{Memory, Storage};
 use criba::{
     BloomierBits, Builder, Compression, Db, FilterPolicy, FilterResidency, Io, MAX_KEY_BYTES,
-    Scattered,
 };
+use criba_filters::family::Shape;
 use criba_filters::hash_key;
 use criba_filters::segment::{Build, FilterSpec, Place, build};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ use crate::allocations::most_held;
 
 const PINNED: FilterResidency = FilterResidency::Pinned;
 
-const POLICIES: [FilterPolicy; 11] = [
+const POLICIES: [FilterPolicy; 10] = [
     FilterPolicy::None,
     FilterPolicy::Bloom { bits_per_key: 1.0 },
     FilterPolicy::Bloom { bits_per_key: 10.4 },
@@ -27,18 +27,12 @@ const POLICIES: [FilterPolicy; 11] = [
     FilterPolicy::Bloomier(BloomierBits::BitsPerKey(1.0)),
     FilterPolicy::Bloomier(BloomierBits::BitsPerKey(9.6)),
     FilterPolicy::Bloomier(BloomierBits::BitsPerKey(64.0)),
-    FilterPolicy::Scattered {
-        shape: Scattered::Classic,
-        bits_per_key: 9.6,
-    },
-    FilterPolicy::Scattered {
-        shape: Scattered::Fuse,
-        bits_per_key: 9.6,
-    },
+    FilterPolicy::Custom,
 ];
 
 fn builder(memory: &Memory) -> Builder {
     Db::builder("filters")
+        .custom_filter(Shape::Fuse.filter(9.6))
         .compaction(criba::Compaction::Manual)
         .storage(Arc::new(memory.clone()))
         .memtable_bytes(1 << 30)
@@ -212,6 +206,7 @@ fn settings_may_change_from_session_to_session() {
             let is_odd = model.len() % 2 == 1;
             let db = Db::builder(&path)
                 .compaction(criba::Compaction::Manual)
+                .custom_filter(Shape::Fuse.filter(9.6))
                 .io(io)
                 .filter(policy)
                 .block_bytes(512 << (n % 5))

@@ -11,6 +11,7 @@ mod campaign;
 mod compaction;
 mod concurrency;
 mod corpus;
+mod custom_filters;
 mod damage;
 mod decoders;
 mod estimate;

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use criba::{Compression, Durability, FilterPolicy};
+use criba::{Compression, Durability};
 
-use crate::choice;
+use crate::choice::{self, FilterChoice};
 use crate::exit;
 #[cfg(feature = "lab")]
 use crate::lab::args::LabArgs;
@@ -188,7 +188,7 @@ pub(crate) struct ImportArgs {
     /// rejecting:BITS, budget:BITS; to compare with, :BITS behind classic, partitioned, peeled, fuse,
     /// ensemble, hierarchical, compressed, hybrid, cuckoo or quotient.
     #[arg(long, default_value = "bloomier:slot", value_parser = choice::filter)]
-    pub(crate) filter: FilterPolicy,
+    pub(crate) filter: FilterChoice,
     /// Compression of the new segments: none, lz4 or zstd:LEVEL.
     #[arg(long, default_value = "none", value_parser = choice::compression)]
     pub(crate) compression: Compression,

@@ -4,12 +4,13 @@
 //! bounds of numbers are the library's business: it checks them at `open`.
 
 use criba::{
-    BloomierBits, Compression, Durability, FilterPolicy, FilterResidency, Scattered, Strategy,
+    BloomierBits, Builder, Compression, Durability, FilterPolicy, FilterResidency, Strategy,
 };
+use criba_filters::family::{Shape, ShapeFilter};
 
 /// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`, `rejecting:10`,
-/// `budget:10`, and, to compare with, those of [`Scattered`] by name: `classic:10`.
-pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
+/// `budget:10`, and, to compare with, those of [`Shape`] by name: `classic:10`.
+pub(crate) fn filter(text: &str) -> Result<FilterChoice, String> {
     let unknown = || {
         format!(
             "{text} is no filter; choose none, bloom:BITS, bloomier:block, bloomier:slot, \
@@ -19,41 +20,86 @@ pub(crate) fn filter(text: &str) -> Result<FilterPolicy, String> {
         )
     };
     let bits = |text: &str| text.parse::<f64>().ok().filter(|bits| bits.is_finite());
-    match text.split_once(':') {
-        None if text == "none" => Ok(FilterPolicy::None),
-        Some(("bloom", number)) => {
-            let bits_per_key = bits(number).ok_or_else(unknown)?;
-            Ok(FilterPolicy::Bloom { bits_per_key })
-        }
-        Some(("bloomier", "block")) => Ok(FilterPolicy::Bloomier(BloomierBits::Block)),
-        Some(("bloomier", "slot")) => Ok(FilterPolicy::Bloomier(BloomierBits::Slot)),
+    let number_of = |number| bits(number).ok_or_else(unknown);
+    let policy = match text.split_once(':') {
+        None if text == "none" => FilterPolicy::None,
+        Some(("bloom", number)) => FilterPolicy::Bloom {
+            bits_per_key: number_of(number)?,
+        },
+        Some(("bloomier", "block")) => FilterPolicy::Bloomier(BloomierBits::Block),
+        Some(("bloomier", "slot")) => FilterPolicy::Bloomier(BloomierBits::Slot),
         Some(("bloomier", number)) => {
-            let bits = bits(number).ok_or_else(unknown)?;
-            Ok(FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)))
+            FilterPolicy::Bloomier(BloomierBits::BitsPerKey(number_of(number)?))
         }
         Some(("rejecting", number)) => {
-            let bits = bits(number).ok_or_else(unknown)?;
-            Ok(FilterPolicy::Bloomier(BloomierBits::Rejecting(bits)))
+            FilterPolicy::Bloomier(BloomierBits::Rejecting(number_of(number)?))
         }
-        Some(("budget", number)) => {
-            let bits_per_key = bits(number).ok_or_else(unknown)?;
-            Ok(FilterPolicy::Budget { bits_per_key })
-        }
+        Some(("budget", number)) => FilterPolicy::Budget {
+            bits_per_key: number_of(number)?,
+        },
         Some((word, number)) => {
-            let named = |shape: &Scattered| shape.kind().name() == word;
-            let shape = Scattered::ALL.into_iter().find(named).ok_or_else(unknown)?;
-            let bits_per_key = bits(number).ok_or_else(unknown)?;
-            Ok(FilterPolicy::Scattered {
-                shape,
-                bits_per_key,
-            })
+            let named = |shape: &Shape| shape.name() == word;
+            let shape = Shape::ALL.into_iter().find(named).ok_or_else(unknown)?;
+            let bits = number_of(number)?;
+            if !(1.0..=64.0).contains(&bits) {
+                return Err(format!("{bits} bits per key; choose 1 to 64"));
+            }
+            return Ok(FilterChoice::Shape(shape.filter(bits)));
         }
-        None => Err(unknown()),
+        None => return Err(unknown()),
+    };
+    Ok(FilterChoice::Policy(policy))
+}
+
+/// A filter that can be chosen: one of the store, or one of the literature.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum FilterChoice {
+    Policy(FilterPolicy),
+    Shape(ShapeFilter),
+}
+
+impl FilterChoice {
+    /// The store's policy, which leaves open what a shape is.
+    pub(crate) fn policy(self) -> FilterPolicy {
+        match self {
+            FilterChoice::Policy(policy) => policy,
+            FilterChoice::Shape(_) => FilterPolicy::Custom,
+        }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.policy() == FilterPolicy::None
+    }
+
+    /// Gives it to a store; one that exists is read with all shapes.
+    pub(crate) fn choose(self, builder: Builder) -> Builder {
+        let builder = builder.filter(self.policy());
+        match self {
+            FilterChoice::Policy(_) => with_shapes(builder, None),
+            FilterChoice::Shape(filter) => {
+                with_shapes(builder.custom_filter(filter), Some(filter.shape()))
+            }
+        }
     }
 }
 
+/// A store that is read with all filters of the literature, but for one that it has.
+pub(crate) fn with_shapes(builder: Builder, but: Option<Shape>) -> Builder {
+    let others = Shape::ALL.into_iter().filter(|shape| Some(*shape) != but);
+    // The bits matter only where filters are built.
+    others.fold(builder, |builder, shape| {
+        builder.custom_filter(shape.filter(10.0))
+    })
+}
+
 /// The word that [`filter`] reads.
-pub(crate) fn filter_name(policy: FilterPolicy) -> String {
+pub(crate) fn filter_name(choice: FilterChoice) -> String {
+    let policy = match choice {
+        FilterChoice::Policy(policy) => policy,
+        FilterChoice::Shape(filter) => {
+            return format!("{}:{}", filter.shape().name(), filter.bits_per_key());
+        }
+    };
     match policy {
         FilterPolicy::None => "none".into(),
         FilterPolicy::Bloom { bits_per_key } => format!("bloom:{bits_per_key}"),
@@ -62,10 +108,7 @@ pub(crate) fn filter_name(policy: FilterPolicy) -> String {
         FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)) => format!("bloomier:{bits}"),
         FilterPolicy::Bloomier(BloomierBits::Rejecting(bits)) => format!("rejecting:{bits}"),
         FilterPolicy::Budget { bits_per_key } => format!("budget:{bits_per_key}"),
-        FilterPolicy::Scattered {
-            shape,
-            bits_per_key,
-        } => format!("{}:{bits_per_key}", shape.kind().name()),
+        FilterPolicy::Custom => "custom".into(),
     }
 }
 
@@ -79,20 +122,20 @@ pub(crate) enum StudyFilter {
     /// `budget`: Bloomier filters with so many bits on average, shared out over the tree.
     Budget,
     /// As [`filter`] reads it.
-    Whole(FilterPolicy),
+    Whole(FilterChoice),
 }
 
 impl StudyFilter {
-    /// The policy, with so many bits where the word leaves them open.
-    pub(crate) fn policy(self, bits_per_key: f64) -> FilterPolicy {
-        match self {
+    /// The filter, with so many bits where the word leaves them open.
+    pub(crate) fn choice(self, bits_per_key: f64) -> FilterChoice {
+        FilterChoice::Policy(match self {
             StudyFilter::UniformBloom => FilterPolicy::Bloom { bits_per_key },
             StudyFilter::UniformBloomier => {
                 FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits_per_key))
             }
             StudyFilter::Budget => FilterPolicy::Budget { bits_per_key },
-            StudyFilter::Whole(policy) => policy,
-        }
+            StudyFilter::Whole(choice) => return choice,
+        })
     }
 
     /// The word that [`study_filter`] reads.
@@ -101,7 +144,7 @@ impl StudyFilter {
             StudyFilter::UniformBloom => "bloom".into(),
             StudyFilter::UniformBloomier => "bloomier-uniform".into(),
             StudyFilter::Budget => "budget".into(),
-            StudyFilter::Whole(policy) => filter_name(policy),
+            StudyFilter::Whole(choice) => filter_name(choice),
         }
     }
 }
@@ -242,7 +285,9 @@ mod tests {
         }
         assert_eq!(
             filter("bloomier:12.5"),
-            Ok(FilterPolicy::Bloomier(BloomierBits::BitsPerKey(12.5)))
+            Ok(FilterChoice::Policy(FilterPolicy::Bloomier(
+                BloomierBits::BitsPerKey(12.5)
+            )))
         );
         for text in ["bloom", "bloomier-uniform", "budget", "bloom:9.5", "none"] {
             assert_eq!(study_filter(text).unwrap().name(), text);

@@ -6,6 +6,7 @@ use criba::{Db, Loss, Repaired};
 use serde_json::Value;
 
 use crate::args::RepairArgs;
+use crate::choice::with_shapes;
 use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::json::Object;
@@ -17,9 +18,13 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Exit, Failure> {
     bar.phase("repairing");
     let mut watch = |keys| bar.position(keys);
     let (repaired, kept) = match &args.to {
-        Some(to) => (Db::builder(to).repair(&args.store, &mut watch)?, None),
+        Some(to) => (
+            with_shapes(Db::builder(to), None).repair(&args.store, &mut watch)?,
+            None,
+        ),
         None => {
-            let (repaired, kept) = Db::builder(&args.store).repair_in_place(&mut watch)?;
+            let (repaired, kept) =
+                with_shapes(Db::builder(&args.store), None).repair_in_place(&mut watch)?;
             (repaired, Some(kept))
         }
     };

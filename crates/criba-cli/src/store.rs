@@ -4,6 +4,7 @@ use std::path::Path;
 
 use criba::{Access, Create, Db, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
+use crate::choice::with_shapes;
 use crate::exit::Failure;
 
 /// For reading only: nothing is made or changed.
@@ -12,7 +13,7 @@ use crate::exit::Failure;
 ///
 /// When there is no store, it is damaged, or someone else holds it.
 pub(crate) fn open_to_read(path: &Path) -> Result<Db, Failure> {
-    Ok(Db::builder(path)
+    Ok(with_shapes(Db::builder(path), None)
         .create(Create::Never)
         .access(Access::ReadOnly)
         .open()?)
@@ -24,7 +25,7 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Db, Failure> {
 ///
 /// As for [`open_to_read`], and when a new store cannot be made.
 pub(crate) fn open_to_write(path: &Path, create: Create) -> Result<Db, Failure> {
-    Ok(Db::builder(path).create(create).open()?)
+    Ok(with_shapes(Db::builder(path), None).create(create).open()?)
 }
 
 /// Whether the store takes such an entry: asked before one is made or opened, and where a line can

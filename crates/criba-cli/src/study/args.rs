@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use criba::{FilterPolicy, FilterResidency, Strategy};
+use criba::{FilterResidency, Strategy};
 
-use crate::choice::{self, StudyFilter};
+use crate::choice::{self, FilterChoice, StudyFilter};
 
 /// The options of a study. What it does is told where the command is defined.
 #[derive(Args, Debug)]
@@ -97,8 +97,8 @@ pub(crate) struct StudyArgs {
 
 impl StudyArgs {
     /// The policies to compare.
-    pub(crate) fn policies(&self) -> impl ExactSizeIterator<Item = FilterPolicy> {
-        self.filter.iter().map(|filter| filter.policy(self.bits))
+    pub(crate) fn choices(&self) -> impl ExactSizeIterator<Item = FilterChoice> {
+        self.filter.iter().map(|filter| filter.choice(self.bits))
     }
 }
 

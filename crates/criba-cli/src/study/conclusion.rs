@@ -9,14 +9,16 @@ use crate::grid::thousands;
 /// Compares the best Bloomier filter with the Bloom filter that takes about as much memory, and with
 /// no filter.
 pub(crate) fn sentence(rows: &[Row], residency: FilterResidency) -> String {
-    let none = rows.iter().find(|row| row.policy == FilterPolicy::None);
-    let bloomier = best(rows, |row| matches!(row.policy, FilterPolicy::Bloomier(_)));
+    let none = rows.iter().find(|row| row.choice.is_none());
+    let bloomier = best(rows, |row| {
+        matches!(row.choice.policy(), FilterPolicy::Bloomier(_))
+    });
     let bloom = bloomier.and_then(|bloomier| rival(rows, bloomier));
     let mut sentences = Vec::new();
     if let (FilterResidency::Pinned, Some(bloomier), Some(bloom)) = (residency, bloomier, bloom) {
         sentences.push(against_bloom(bloomier, bloom));
     }
-    let filtered = bloomier.or_else(|| best(rows, |row| row.policy != FilterPolicy::None));
+    let filtered = bloomier.or_else(|| best(rows, |row| !row.choice.is_none()));
     if let (Some(row), Some(none)) = (filtered, none) {
         sentences.push(against_none(row, none));
     }
@@ -105,7 +107,7 @@ fn best(rows: &[Row], wanted: impl Fn(&Row) -> bool) -> Option<&Row> {
 fn rival<'a>(rows: &'a [Row], bloomier: &Row) -> Option<&'a Row> {
     let distance = |row: &Row| (row.bits_per_key() - bloomier.bits_per_key()).abs();
     rows.iter()
-        .filter(|row| matches!(row.policy, FilterPolicy::Bloom { .. }))
+        .filter(|row| matches!(row.choice.policy(), FilterPolicy::Bloom { .. }))
         .min_by(|left, right| distance(left).total_cmp(&distance(right)))
 }
 

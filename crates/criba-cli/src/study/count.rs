@@ -234,8 +234,8 @@ mod tests {
         let mut work = Workload::new(generate(300, 1), 3, 100, 1).unwrap();
         let mut progress = Progress::new(None, "");
         let path = scratch.path().join("store");
-        let policy = args.policies().last().unwrap();
-        let store = load(policy, &path, &work, &args, &mut progress).unwrap();
+        let choice = args.choices().last().unwrap();
+        let store = load(choice, &path, &work, &args, &mut progress).unwrap();
         let mut verdict = |work: &Workload| match count(&store, work, 100, &mut progress) {
             Ok(_) => String::new(),
             Err(Failure::Said(said)) => said.sentence,

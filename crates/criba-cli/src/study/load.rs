@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use criba::{Create, Db, Durability, FilterPolicy, Io};
+use criba::{Create, Db, Durability, Io};
 
 use super::args::StudyArgs;
 use super::workload::{Part, Workload};
-use crate::choice::filter_name;
+use crate::choice::{FilterChoice, filter_name};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::random::fill_value;
@@ -20,7 +20,7 @@ const ENTRY_BYTES: u64 = 512;
 /// A loaded store, open for lookups.
 pub(crate) struct Loaded {
     pub(crate) setting: String,
-    pub(crate) policy: FilterPolicy,
+    pub(crate) choice: FilterChoice,
     pub(crate) db: Db,
 }
 
@@ -30,31 +30,30 @@ pub(crate) struct Loaded {
 ///
 /// When the store fails, or does not have the runs that were ordered.
 pub(crate) fn load(
-    policy: FilterPolicy,
+    choice: FilterChoice,
     path: &Path,
     work: &Workload,
     args: &StudyArgs,
     progress: &mut Progress,
 ) -> Result<Loaded, Failure> {
-    let db = Db::builder(path)
+    let builder = Db::builder(path)
         .compaction(criba::Compaction::Manual)
         .create(Create::Always)
         .io(Io::Pread)
-        .filter(policy)
         .filter_residency(args.residency)
         .cache_bytes(args.cache_bytes)
         .block_bytes(args.block_bytes)
         .entries_per_group(args.entries_per_group)
-        .memtable_bytes(memtable_bytes(work, args.value_bytes))
-        .open()?;
+        .memtable_bytes(memtable_bytes(work, args.value_bytes));
+    let db = choice.choose(builder).open()?;
     let mut value = vec![0; args.value_bytes as usize];
     for part in &work.parts {
         load_run(&db, part, work, &mut value, progress)?;
         db.flush()?;
     }
     let loaded = Loaded {
-        setting: filter_name(policy),
-        policy,
+        setting: filter_name(choice),
+        choice,
         db,
     };
     loaded.check(work)?;

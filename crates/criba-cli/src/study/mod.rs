@@ -72,11 +72,11 @@ fn measure(setup: &Setup<'_>) -> Result<Vec<Row>, Failure> {
     let mut progress = progress(setup);
     let mut stores: Vec<Loaded> = Vec::new();
     let mut rows = Vec::new();
-    for (ordinal, policy) in args.policies().enumerate() {
-        let name = crate::choice::filter_name(policy);
+    for (ordinal, choice) in args.choices().enumerate() {
+        let name = crate::choice::filter_name(choice);
         progress.phase(format!("{name}: load"));
         let path = scratch.path().join(ordinal.to_string());
-        let store = load::load(policy, &path, work, args, &mut progress)?;
+        let store = load::load(choice, &path, work, args, &mut progress)?;
         let memory = Memory::new(&store.db.stats());
         progress.phase(format!("{name}: count"));
         let counts = count::count(&store, work, args.value_bytes, &mut progress)?;
@@ -85,9 +85,7 @@ fn measure(setup: &Setup<'_>) -> Result<Vec<Row>, Failure> {
     }
     progress.phase("CPU time, all by turns");
     let times = cpu::measure(&stores, work, setup.clock, &mut progress)?;
-    let none = stores
-        .iter()
-        .position(|store| store.policy == criba::FilterPolicy::None);
+    let none = stores.iter().position(|store| store.choice.is_none());
     for (row, own) in rows.iter_mut().zip(&times) {
         row.cpu = Relative::new(own.clone(), none.map(|place| &times[place]));
     }

@@ -1,19 +1,20 @@
 //! The results of one setting: what was counted, and ratios of it.
 
-use criba::{FilterPolicy, SegmentStats};
+use criba::SegmentStats;
 
 use super::args::StudyArgs;
 use super::count::Counts;
 use super::cpu::Cpu;
 use super::load::Loaded;
 use super::workload::Workload;
+use crate::choice::FilterChoice;
 use crate::clock::{Clock, ratios};
 
 /// The results of one setting. `None` and NaN are what a setting has not got.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) setting: String,
-    pub(crate) policy: FilterPolicy,
+    pub(crate) choice: FilterChoice,
     pub(crate) memory: Memory,
     pub(crate) counts: Counts,
     pub(crate) designed_rate: f64,
@@ -61,15 +62,16 @@ pub(crate) fn per(part: u64, whole: u64) -> f64 {
 impl Row {
     pub(crate) fn new(store: &Loaded, memory: Memory, counts: Counts) -> Row {
         let absent = &counts.absent;
-        let designed_rate = match store.policy {
-            FilterPolicy::None => 1.0,
-            _ => absent.designed_sum / absent.probes as f64,
+        let designed_rate = if store.choice.is_none() {
+            1.0
+        } else {
+            absent.designed_sum / absent.probes as f64
         };
         let asked = absent.false_positives + absent.negatives;
         let false_positive_rate = per(absent.false_positives, asked);
         Row {
             setting: store.setting.clone(),
-            policy: store.policy,
+            choice: store.choice,
             memory,
             counts,
             designed_rate,
@@ -161,19 +163,15 @@ pub(crate) mod tests {
             false_positives: reads,
             ..Cost::default()
         };
-        let policy = crate::choice::filter(setting).unwrap();
-        let bits = if policy == FilterPolicy::None {
-            0.0
-        } else {
-            10.0
-        };
+        let choice = crate::choice::filter(setting).unwrap();
+        let bits = if choice.is_none() { 0.0 } else { 10.0 };
         let times = Cpu {
             present: vec![2000.0; 7],
             absent: vec![200.0; 7],
         };
         Row {
             setting: setting.into(),
-            policy,
+            choice,
             memory: Memory {
                 segments: 4,
                 stored_keys: 8000,

@@ -215,7 +215,7 @@ impl Frame {
 }
 
 fn family(row: &Row) -> RGBColor {
-    match row.policy {
+    match row.choice.policy() {
         criba::FilterPolicy::Bloom { .. } => BLOOM,
         criba::FilterPolicy::Bloomier(_) => BLOOMIER,
         _ => NONE,

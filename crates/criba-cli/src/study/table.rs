@@ -1,7 +1,5 @@
 //! The results for a person at a terminal: an aligned table, its legend, and what follows from it.
 
-use criba::FilterPolicy;
-
 use super::conclusion;
 use super::row::{Row, Setup, per};
 use crate::choice::{bytes_name, residency_name};
@@ -30,7 +28,7 @@ pub(crate) fn table(rows: &[Row]) -> Table {
 
 fn cells(row: &Row) -> Vec<String> {
     let (present, absent) = (&row.counts.present, &row.counts.absent);
-    let filtered = row.policy != FilterPolicy::None;
+    let filtered = !row.choice.is_none();
     let if_filtered = |text: String| if filtered { text } else { NONE.into() };
     vec![
         row.setting.clone(),

@@ -20,9 +20,8 @@ const LINE_BYTES_MAX: usize = (MAX_KEY_BYTES + MAX_VALUE_BYTES + 100).saturating
 
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let input = files::open_input(&args.file)?;
-    let mut builder = Db::builder(&args.store)
-        .filter(args.filter)
-        .compression(args.compression);
+    let builder = Db::builder(&args.store);
+    let mut builder = args.filter.choose(builder).compression(args.compression);
     if let Some(bytes) = args.memtable_bytes {
         builder = builder.memtable_bytes(bytes);
     }

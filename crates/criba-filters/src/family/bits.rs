@@ -123,10 +123,6 @@ impl Cells {
         cell(&self.bits.words, self.width, at)
     }
 
-    pub(super) fn into_words(self) -> Vec<u64> {
-        self.bits.words
-    }
-
     /// Writes a cell; `value` has no bit beyond the width.
     #[inline]
     pub(super) fn set(&mut self, at: u64, value: u64) {

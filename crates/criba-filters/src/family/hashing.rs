@@ -114,17 +114,6 @@ impl Hashing {
     }
 }
 
-/// The bits of a key with this mixed hash, as [`Hashing::Xxh3`] chooses them.
-#[inline]
-pub(super) fn stepped_positions(mixed: u64, bits: u64) -> Positions<'static> {
-    Positions {
-        source: stepped(mixed, GROWTH),
-        key: &[],
-        bits,
-        next: 0,
-    }
-}
-
 /// The bits of a key, without end.
 pub(super) struct Positions<'k> {
     source: Source,

@@ -54,7 +54,6 @@ mod ensemble;
 pub(crate) mod frame;
 mod fuse;
 mod hashing;
-mod held;
 mod hierarchical;
 mod hybrid;
 mod map;
@@ -64,7 +63,7 @@ mod peel;
 mod peeled;
 mod quotient;
 mod scalable;
-mod scattered;
+mod shapes;
 #[cfg(test)]
 mod tests;
 mod three_cells;
@@ -81,7 +80,6 @@ pub use ensemble::{Ensemble, filters_for};
 pub use frame::Unreadable;
 pub use fuse::{Fuse, Neighbours, fuse_cells_for};
 pub use hashing::Hashing;
-pub(crate) use held::HeldFilter;
 pub use hierarchical::Hierarchical;
 pub use hybrid::Hybrid;
 pub use map::Map;
@@ -89,7 +87,7 @@ pub use partitioned::{Partitioned, partitioned_rate};
 pub use peeled::{Anywhere, Peeled, peeled_cells_for};
 pub use quotient::{Quotient, quotient_rate};
 pub use scalable::{Growth, Scalable, compound_bound};
-pub(crate) use scattered::{ScatteredFilter, build, value_bits};
+pub use shapes::{Shape, ShapeFilter};
 pub use three_cells::{Choice, ThreeCells};
 
 /// An approximate set of keys.

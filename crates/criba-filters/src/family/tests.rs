@@ -3,9 +3,8 @@
 
 mod bloom;
 mod exact;
-mod held;
 mod layered;
-mod scattered;
+mod shapes;
 mod tables;
 
 use super::frame::{decode, encode};

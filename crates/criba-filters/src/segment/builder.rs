@@ -2,8 +2,10 @@
 
 use crate::mapped::MappedVec;
 
-use super::{Answer, Build, Built, Filter, FilterSpec, KeyHash, Lookup, Place};
-use super::{blocked, bloomier, family};
+use super::{
+    Answer, Build, Built, CustomFilters, Filter, FilterKind, FilterSpec, KeyHash, Lookup, Place,
+};
+use super::{blocked, bloomier, custom};
 
 /// Keys whose part of the filter is on its way from memory while another is looked up.
 const ASKED_AHEAD: usize = 8;
@@ -40,24 +42,44 @@ impl Builder {
         }
     }
 
-    /// The filter of a segment of so many blocks. The keys stay, for [`Builder::are_all_found_by`].
-    pub fn build(&mut self, block_count: u32) -> Option<Built> {
-        let spec = self.spec?;
-        if let FilterSpec::Bloomier(bits) = spec {
-            return Some(self.placed.build(bits, block_count));
+    /// The filter of a segment of so many blocks; `None` if none is wanted. The keys stay, for
+    /// [`Builder::are_all_found_by`].
+    ///
+    /// # Errors
+    ///
+    /// Why the program's own filter was not built. Other kinds always are.
+    pub fn build(
+        &mut self,
+        block_count: u32,
+        customs: &CustomFilters,
+    ) -> Result<Option<Built>, String> {
+        let Some(spec) = self.spec else {
+            return Ok(None);
+        };
+        match spec {
+            FilterSpec::Bloomier(bits) => Ok(Some(self.placed.build(bits, block_count))),
+            FilterSpec::Custom => {
+                let filter = customs.first();
+                let filter = filter.ok_or("the program has brought no custom filter")?;
+                custom::build(&**filter, &self.hashes).map(Some)
+            }
+            FilterSpec::Bloom { .. } => Ok(Some(build(&Build {
+                spec,
+                salt: self.salt,
+                hashes: &self.hashes,
+                places: &[],
+                block_count,
+                max_slot: 0,
+            }))),
         }
-        Some(build(&Build {
-            spec,
-            salt: self.salt,
-            hashes: &self.hashes,
-            places: &[],
-            block_count,
-            max_slot: 0,
-        }))
     }
 
-    /// Whether the filter that was built finds every key at its place.
+    /// Whether the filter that was built finds every key at its place. A custom filter was asked for
+    /// every key when it was built.
     pub fn are_all_found_by(&self, built: &Built) -> bool {
+        if built.kind == FilterKind::Custom {
+            return true;
+        }
         let Ok(filter) = Filter::parse(built.kind, &built.header, built.body.len() as u64) else {
             return false;
         };
@@ -85,23 +107,21 @@ impl Builder {
 ///
 /// # Panics
 ///
-/// For Bloomier, if `hashes` and `places` differ in length.
+/// For Bloomier, if `hashes` and `places` differ in length. For [`FilterSpec::Custom`], which only a
+/// [`Builder`] builds.
 #[must_use]
 pub fn build(input: &Build<'_>) -> Built {
     match input.spec {
         FilterSpec::Bloom { bits_per_key } => blocked::build(input, bits_per_key),
         FilterSpec::Bloomier(bits) => bloomier::build(input, bits),
-        FilterSpec::Scattered {
-            shape,
-            bits_per_key,
-        } => family::build(input, shape, bits_per_key),
+        FilterSpec::Custom => panic!("a custom filter is built by a Builder"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{BloomierBits, FilterKind, Scattered};
+    use crate::segment::BloomierBits;
 
     const SLOT: FilterSpec = FilterSpec::Bloomier(BloomierBits::Slot);
 
@@ -122,7 +142,10 @@ mod tests {
             builder.add(hash_of(key), place);
         }
         let blocks = (keys.end - keys.start).div_ceil(40) as u32;
-        let built = builder.build(blocks).unwrap();
+        let built = builder
+            .build(blocks, &CustomFilters::default())
+            .unwrap()
+            .unwrap();
         assert!(builder.are_all_found_by(&built));
         built
     }
@@ -150,7 +173,7 @@ mod tests {
         }
         used.begin(None, 7);
         used.add(hash_of(1), Place::default());
-        assert_eq!(used.build(1), None);
+        assert_eq!(used.build(1, &CustomFilters::default()).unwrap(), None);
     }
 
     /// The check is what stands between a bug and a key that is not found.
@@ -162,10 +185,6 @@ mod tests {
             SLOT,
             FilterSpec::Bloomier(BloomierBits::Rejecting(9.5)),
             FilterSpec::Bloom { bits_per_key: 10.0 },
-            FilterSpec::Scattered {
-                shape: Scattered::Cuckoo,
-                bits_per_key: 12.0,
-            },
         ] {
             let built = filter_of(&mut builder, spec, 0..5000, 9);
             assert!(!builder.are_all_found_by(&others(spec, 9)), "{spec:?}");
@@ -176,7 +195,10 @@ mod tests {
                 let place = Place::of_group((key / 40) as u32 + 1, key as u32 % 10);
                 behind.add(hash_of(key), place);
             }
-            let behind = behind.build(126).unwrap();
+            let behind = behind
+                .build(126, &CustomFilters::default())
+                .unwrap()
+                .unwrap();
             let tells_places = built.kind == FilterKind::Bloomier;
             assert_eq!(builder.are_all_found_by(&behind), !tells_places, "{spec:?}");
         }

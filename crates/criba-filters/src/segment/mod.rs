@@ -23,6 +23,7 @@ pub(crate) mod blocked;
 mod bloomier;
 mod budget;
 mod builder;
+mod custom;
 mod fill;
 pub(crate) mod form;
 pub(crate) mod header;
@@ -43,18 +44,19 @@ pub use budget::payload_bits;
 pub use budget::{allocate, allocate_weighted};
 pub use builder::Builder;
 pub use builder::build;
+pub use custom::{CustomFilter, CustomFilters, OpenFilter};
 pub use lookup::Begun;
 pub use lookup::{Answer, Location, Lookup, Window};
 pub use memory::MemoryBloom;
 pub use resident::{Resident, Words};
-pub use spec::{BloomierBits, FilterKind, FilterSpec, Scattered};
+pub use spec::{BloomierBits, FilterKind, FilterSpec};
 
 use std::fmt;
 use std::ops::Range;
 
-use crate::family;
 use crate::hash::KeyHash;
 
+use custom::Custom;
 use form::Form;
 
 /// Where a key is in its segment.
@@ -121,8 +123,7 @@ pub struct Filter {
 enum Family {
     Bloom(blocked::Blocked),
     Bloomier(bloomier::Bloomier),
-    Scattered(family::ScatteredFilter),
-    Held(family::HeldFilter),
+    Custom(Custom),
 }
 
 impl Filter {
@@ -133,20 +134,27 @@ impl Filter {
     /// [`Damaged`] if the header does not describe a filter with such a body. The segment is then to
     /// be read without its filter.
     pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self, Damaged> {
-        let family = match Scattered::ALL
-            .into_iter()
-            .find(|shape| shape.kind() == kind)
-        {
-            Some(shape) if shape.is_held() => {
-                Family::Held(family::HeldFilter::parse(shape, header, body_words)?)
-            }
-            Some(shape) => {
-                Family::Scattered(family::ScatteredFilter::parse(shape, header, body_words)?)
-            }
-            None if kind == FilterKind::Bloomier => {
+        Self::parse_with(kind, header, body_words, &CustomFilters::default())
+    }
+
+    /// The same where the program has custom filters. One that it does not have answers
+    /// [`Answer::Maybe`].
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse); also if the custom filter refuses its bytes.
+    pub fn parse_with(
+        kind: FilterKind,
+        header: &[u8],
+        body_words: u64,
+        customs: &CustomFilters,
+    ) -> Result<Self, Damaged> {
+        let family = match kind {
+            FilterKind::Bloom => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
+            FilterKind::Bloomier => {
                 Family::Bloomier(bloomier::Bloomier::parse(header, body_words)?)
             }
-            None => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
+            FilterKind::Custom => Family::Custom(Custom::parse(header, body_words, customs)?),
         };
         let form = Form::detect();
         Ok(Self { family, form })
@@ -159,8 +167,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.locate(hash),
             Family::Bloomier(bloomier) => bloomier.locate(hash),
-            Family::Scattered(scattered) => scattered.locate(hash),
-            Family::Held(held) => Lookup::Answered(held.ask(hash)),
+            Family::Custom(custom) => Lookup::Answered(custom.ask(hash)),
         }
     }
 
@@ -176,9 +183,8 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.answer(window, words, self.form),
             Family::Bloomier(bloomier) => bloomier.answer(window, words, self.form),
-            Family::Scattered(scattered) => scattered.answer(window, words),
             // It has no windows.
-            Family::Held(_) => Answer::Maybe,
+            Family::Custom(_) => Answer::Maybe,
         }
     }
 
@@ -266,11 +272,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => self.form.ask_bloom(bloom, hash, body),
             Family::Bloomier(bloomier) => self.form.ask_bloomier(bloomier, hash, body),
-            Family::Scattered(scattered) => match scattered.locate(hash) {
-                Lookup::Answered(answer) => answer,
-                Lookup::Window(window) => scattered.answer(&window, body),
-            },
-            Family::Held(held) => held.ask(hash),
+            Family::Custom(custom) => custom.ask(hash),
         }
     }
 
@@ -280,8 +282,7 @@ impl Filter {
     pub fn prefetch(&self, window: &Window, body: &[u64]) {
         match &self.family {
             Family::Bloom(_) | Family::Bloomier(_) => window.prefetch(body),
-            // Their words lie all over the place.
-            Family::Scattered(_) | Family::Held(_) => {}
+            Family::Custom(_) => {}
         }
     }
 
@@ -291,8 +292,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(_) => FilterKind::Bloom,
             Family::Bloomier(_) => FilterKind::Bloomier,
-            Family::Scattered(scattered) => scattered.kind(),
-            Family::Held(held) => held.kind(),
+            Family::Custom(_) => FilterKind::Custom,
         }
     }
 
@@ -303,8 +303,34 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.designed_rate(),
             Family::Bloomier(bloomier) => bloomier.designed_rate(),
-            Family::Scattered(scattered) => scattered.designed_rate(),
-            Family::Held(held) => held.designed_rate(),
+            Family::Custom(custom) => custom.designed_rate(),
+        }
+    }
+
+    /// Name and parameters of a custom filter.
+    #[must_use]
+    pub fn custom_name(&self) -> Option<String> {
+        match &self.family {
+            Family::Custom(custom) => Some(custom.describe()),
+            _ => None,
+        }
+    }
+
+    /// Lookups in which a custom filter panicked, which counted as "maybe".
+    #[must_use]
+    pub fn panics(&self) -> u64 {
+        match &self.family {
+            Family::Custom(custom) => custom.panics(),
+            _ => 0,
+        }
+    }
+
+    /// Whether this is what the custom filter builds now.
+    #[must_use]
+    pub fn is_of(&self, filter: &dyn CustomFilter) -> bool {
+        match &self.family {
+            Family::Custom(custom) => custom.is_of(filter),
+            _ => false,
         }
     }
 
@@ -315,8 +341,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.bits_mean(),
             Family::Bloomier(bloomier) => bloomier.bits_mean(),
-            Family::Scattered(scattered) => scattered.bits_mean(),
-            Family::Held(held) => held.bits_mean(),
+            Family::Custom(custom) => custom.bits_mean(),
         }
     }
 
@@ -325,7 +350,7 @@ impl Filter {
     #[must_use]
     pub fn block_ordinal_complete(&self) -> bool {
         match &self.family {
-            Family::Bloom(_) | Family::Scattered(_) | Family::Held(_) => false,
+            Family::Bloom(_) | Family::Custom(_) => false,
             Family::Bloomier(bloomier) => bloomier.block_ordinal_complete(),
         }
     }
@@ -334,9 +359,9 @@ impl Filter {
     #[must_use]
     pub fn resident_bytes(&self) -> usize {
         let heap_bytes = match &self.family {
-            Family::Bloom(_) | Family::Scattered(_) => 0,
+            Family::Bloom(_) => 0,
             Family::Bloomier(bloomier) => bloomier.heap_bytes(),
-            Family::Held(held) => held.heap_bytes(),
+            Family::Custom(custom) => custom.heap_bytes(),
         };
         size_of::<Self>() + heap_bytes
     }
@@ -347,8 +372,7 @@ impl Filter {
         match &self.family {
             Family::Bloom(bloom) => bloom.key_count(),
             Family::Bloomier(bloomier) => bloomier.key_count(),
-            Family::Scattered(scattered) => scattered.key_count(),
-            Family::Held(held) => held.key_count(),
+            Family::Custom(custom) => custom.key_count(),
         }
     }
 }

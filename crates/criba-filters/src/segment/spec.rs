@@ -14,26 +14,9 @@ pub enum FilterKind {
     /// Bumped ribbon that maps a key to its position: says "no" or where.
     #[doc(alias = "ribbon")]
     Bloomier = 2,
-    /// [`Scattered::Classic`].
-    Classic = 3,
-    /// [`Scattered::Partitioned`].
-    Partitioned = 4,
-    /// [`Scattered::Peeled`].
-    Peeled = 5,
-    /// [`Scattered::Fuse`].
-    Fuse = 6,
-    /// [`Scattered::Ensemble`].
-    Ensemble = 7,
-    /// [`Scattered::Hierarchical`].
-    Hierarchical = 8,
-    /// [`Scattered::Compressed`].
-    Compressed = 9,
-    /// [`Scattered::Hybrid`].
-    Hybrid = 10,
-    /// [`Scattered::Cuckoo`].
-    Cuckoo = 11,
-    /// [`Scattered::Quotient`].
-    Quotient = 12,
+    /// One that the program brought: [`CustomFilter`](super::CustomFilter).
+    // 3 to 12 were filters for comparison; a store that has them reads its segments without.
+    Custom = 13,
 }
 
 impl FilterKind {
@@ -43,16 +26,7 @@ impl FilterKind {
         match self {
             Self::Bloom => "bloom",
             Self::Bloomier => "bloomier",
-            Self::Classic => "classic",
-            Self::Partitioned => "partitioned",
-            Self::Peeled => "peeled",
-            Self::Fuse => "fuse",
-            Self::Ensemble => "ensemble",
-            Self::Hierarchical => "hierarchical",
-            Self::Compressed => "compressed",
-            Self::Hybrid => "hybrid",
-            Self::Cuckoo => "cuckoo",
-            Self::Quotient => "quotient",
+            Self::Custom => "custom",
         }
     }
 
@@ -68,16 +42,7 @@ impl FilterKind {
         match number {
             1 => Some(Self::Bloom),
             2 => Some(Self::Bloomier),
-            3 => Some(Self::Classic),
-            4 => Some(Self::Partitioned),
-            5 => Some(Self::Peeled),
-            6 => Some(Self::Fuse),
-            7 => Some(Self::Ensemble),
-            8 => Some(Self::Hierarchical),
-            9 => Some(Self::Compressed),
-            10 => Some(Self::Hybrid),
-            11 => Some(Self::Cuckoo),
-            12 => Some(Self::Quotient),
+            13 => Some(Self::Custom),
             _ => None,
         }
     }
@@ -93,89 +58,8 @@ pub enum FilterSpec {
     },
     /// A Bloomier filter.
     Bloomier(BloomierBits),
-    /// Another filter, to compare with.
-    Scattered {
-        /// Which one.
-        shape: Scattered,
-        /// Bits per key, 1.0 to 64.0: of Bloom filters fractions are honoured, of the others as many
-        /// whole bits of a cell are taken as fit, or the least that there are.
-        bits_per_key: f64,
-    },
-}
-
-/// Filters that look up a key in several places, scattered over their body. They say "no" or "maybe".
-///
-/// They are for comparison ([`family`](super::family) has them by themselves): a lookup needs the whole
-/// body, so the first four are slow where filters are not in memory; the others are in memory always.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Scattered {
-    /// A Bloom filter without blocks.
-    Classic,
-    /// A Bloom filter with a part for each probe.
-    Partitioned,
-    /// Three random cells for each key, solved by peeling.
-    Peeled,
-    /// Three neighbouring cells for each key: binary fuse.
-    Fuse,
-    /// Two Bloom filters that must agree.
-    Ensemble,
-    /// A Bloom filter in front of another.
-    Hierarchical,
-    /// A Bloom filter with so few bits set that its bytes can be compressed; in memory it is not.
-    Compressed,
-    /// Two compressed filters that must agree.
-    Hybrid,
-    /// Fingerprints in buckets of four.
-    Cuckoo,
-    /// A sorted list of fingerprints.
-    Quotient,
-}
-
-impl Scattered {
-    /// The kind it has on disk.
-    #[must_use]
-    pub fn kind(self) -> FilterKind {
-        match self {
-            Self::Classic => FilterKind::Classic,
-            Self::Partitioned => FilterKind::Partitioned,
-            Self::Peeled => FilterKind::Peeled,
-            Self::Fuse => FilterKind::Fuse,
-            Self::Ensemble => FilterKind::Ensemble,
-            Self::Hierarchical => FilterKind::Hierarchical,
-            Self::Compressed => FilterKind::Compressed,
-            Self::Hybrid => FilterKind::Hybrid,
-            Self::Cuckoo => FilterKind::Cuckoo,
-            Self::Quotient => FilterKind::Quotient,
-        }
-    }
-
-    /// Whether it is in memory as a whole, whatever is read by pages.
-    pub(crate) fn is_held(self) -> bool {
-        !matches!(
-            self,
-            Self::Classic | Self::Partitioned | Self::Peeled | Self::Fuse
-        )
-    }
-
-    /// All of them.
-    pub const ALL: [Scattered; 10] = [
-        Self::Classic,
-        Self::Partitioned,
-        Self::Peeled,
-        Self::Fuse,
-        Self::Ensemble,
-        Self::Hierarchical,
-        Self::Compressed,
-        Self::Hybrid,
-        Self::Cuckoo,
-        Self::Quotient,
-    ];
-
-    /// Bits that each key has without overhead, in a filter of so many keys that takes `bits_per_key`
-    /// in all.
-    pub fn value_bits(self, keys: u64, bits_per_key: f64) -> f64 {
-        super::family::value_bits(self, keys, bits_per_key)
-    }
+    /// The first custom filter of the program.
+    Custom,
 }
 
 /// The width of a Bloomier filter's values, in bits per key.
@@ -206,9 +90,11 @@ impl FilterSpec {
     /// A sentence that names the setting and its bounds.
     pub fn check(&self) -> Result<(), String> {
         let bits = match *self {
-            Self::Bloom { bits_per_key } | Self::Scattered { bits_per_key, .. } => bits_per_key,
+            Self::Bloom { bits_per_key } => bits_per_key,
             Self::Bloomier(BloomierBits::BitsPerKey(bits) | BloomierBits::Rejecting(bits)) => bits,
-            Self::Bloomier(BloomierBits::Block | BloomierBits::Slot) => return Ok(()),
+            Self::Bloomier(BloomierBits::Block | BloomierBits::Slot) | Self::Custom => {
+                return Ok(());
+            }
         };
         if (BITS_MIN..=BITS_MAX).contains(&bits) {
             return Ok(());
@@ -237,7 +123,7 @@ mod tests {
     fn kinds_survive_the_disk() {
         for number in 0..=u8::MAX {
             let kind = FilterKind::from_u8(number);
-            assert_eq!(kind.is_some(), (1..=12).contains(&number));
+            assert_eq!(kind.is_some(), [1, 2, 13].contains(&number));
             assert!(kind.is_none_or(|kind| kind.to_u8() == number));
         }
     }
@@ -249,10 +135,6 @@ mod tests {
                 FilterSpec::Bloom { bits_per_key: bits },
                 FilterSpec::Bloomier(BloomierBits::BitsPerKey(bits)),
                 FilterSpec::Bloomier(BloomierBits::Rejecting(bits)),
-                FilterSpec::Scattered {
-                    shape: Scattered::Fuse,
-                    bits_per_key: bits,
-                },
             ];
             for spec in specs {
                 assert_eq!(spec.check().is_ok(), good, "{spec:?}");

@@ -67,7 +67,7 @@ impl<'a> Loading<'a> {
         compaction: Compaction,
     ) -> Result<Db, Failure> {
         let args = self.args;
-        let db = Db::builder(path)
+        let builder = Db::builder(path)
             .io(Io::Pread)
             .strategy(self.strategy)
             .compaction(compaction)
@@ -79,12 +79,11 @@ impl<'a> Loading<'a> {
             // It is flushed when the run has its keys, before it is full.
             .memtable_bytes(args.memtable_bytes.saturating_mul(2))
             .segment_bytes(base_bytes(args))
-            .filter(filter.policy(args.bits))
             .filter_residency(FilterResidency::Pinned)
             .cache_bytes(0)
             .block_bytes(args.block_bytes)
-            .entries_per_group(args.entries_per_group)
-            .open()?;
+            .entries_per_group(args.entries_per_group);
+        let db = filter.choice(args.bits).choose(builder).open()?;
         Ok(db)
     }
 

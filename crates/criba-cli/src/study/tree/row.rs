@@ -106,17 +106,15 @@ impl Row {
     }
 
     fn is_uniform_bloom(&self) -> bool {
-        matches!(
-            self.filter,
-            StudyFilter::UniformBloom | StudyFilter::Whole(FilterPolicy::Bloom { .. })
-        )
+        // The bits do not matter.
+        matches!(self.filter.choice(1.0).policy(), FilterPolicy::Bloom { .. })
     }
 }
 
 /// `budget` where bits are shared out, `uniform` where every key has the same.
 pub(super) fn allocation(filter: StudyFilter) -> &'static str {
-    match filter {
-        StudyFilter::Budget | StudyFilter::Whole(FilterPolicy::Budget { .. }) => "budget",
+    match filter.choice(1.0).policy() {
+        FilterPolicy::Budget { .. } => "budget",
         _ => "uniform",
     }
 }
