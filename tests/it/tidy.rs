@@ -196,6 +196,7 @@ fn banned_words_are_not_written() {
     let mut all = rust_files();
     all.extend(files("docs", "md"));
     all.extend(files("crates", "md"));
+    all.extend(files("examples", "toml"));
     for name in ["README.md", "CHANGELOG.md", "Cargo.toml"] {
         if let Ok(text) = fs::read_to_string(root().join(name)) {
             all.push((PathBuf::from(name), text));
@@ -208,6 +209,34 @@ fn banned_words_are_not_written() {
             }
         }
     }
+}
+
+/// An example is one file that needs nothing but the store. A program that needs more is a package of the
+/// workspace, so that whoever tests the store does not build what only the program needs.
+#[test]
+fn programs_below_examples_are_packages_of_their_own() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let mut packages = 0;
+    for entry in fs::read_dir(root().join("examples")).unwrap() {
+        let entry = entry.unwrap();
+        if !entry.file_type().unwrap().is_dir() {
+            continue;
+        }
+        let name = format!("examples/{}", entry.file_name().display());
+        let own = fs::read_to_string(entry.path().join("Cargo.toml")).unwrap();
+        assert!(
+            manifest.contains(&format!("\"{name}\"")),
+            "{name}: no member"
+        );
+        assert!(own.contains("\npublish = false\n"), "{name}: publish");
+        assert!(
+            own.contains("\n[lints]\nworkspace = true\n"),
+            "{name}: lints"
+        );
+        packages += 1;
+    }
+    assert!(packages >= 3, "{packages} packages");
+    assert!(manifest.contains("\"examples/*/\""), "they are published");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn json(run: &mut Run<'_>, totals: &Totals) -> Value {
     object["pack_bytes_read"] = json!(store.pack_read);
     object["pack_bytes_written"] = json!(store.pack_written);
     object["bits_per_key_next"] = json!(totals.bits_per_key);
-    object["peak_memory_bytes"] = json!(report::peak_memory_bytes());
+    object["peak_memory_bytes"] = json!(common::memory::peak_bytes());
     object["process_io"] = report::process_io();
     object
 }

@@ -30,8 +30,6 @@ mod ingest;
 mod keys;
 mod ledger;
 mod list;
-#[path = "../shared/memory.rs"]
-mod memory;
 mod pack;
 mod parallel;
 mod pieces;
@@ -58,7 +56,7 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
-    memory::give_back();
+    common::memory::give_back();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(message) => {

@@ -149,14 +149,6 @@ pub(crate) fn process_io() -> Value {
     Value::Object(pairs.collect())
 }
 
-/// The most memory that this process had, where the system tells.
-pub(crate) fn peak_memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +172,6 @@ mod tests {
 
     #[test]
     fn the_system_counts() {
-        assert!(peak_memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
         assert!(process_io()["rchar"].as_u64().is_some());
     }
 }

@@ -8,14 +8,7 @@ use self::plot::{Line, figure};
 use crate::escape::Html;
 use crate::summary::{Point, SeenCounts, Series, Summary};
 
-/// That of the pages that `criba study` writes: both look the same.
-const STYLE: &str = include_str!("../../../crates/criba-cli/src/style.css");
-
-/// Plots and tables side by side where there is room.
-const LAYOUT: &str = "td { white-space: normal; }\nh2 { font-size: 1.1rem; margin-bottom: .4rem; }\n\
-    figure { margin: 1rem 0 0; }\n.beside { display: grid; gap: 1rem 2.5rem; align-items: start;\n  \
-    grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); }\n.plots { grid-template-columns: \
-    repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); }\n";
+const STYLE: &str = include_str!("style.css");
 
 /// Points of a line at most: as many as can be seen.
 const POINTS_MAX: usize = 300;
@@ -27,7 +20,7 @@ pub(crate) fn html(summary: &Summary, series: &Series) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>Crawl of {seeds}</title>\n\
-         <style>\n{STYLE}{LAYOUT}</style>\n</head>\n<body>\n<main>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <h1>Crawl of {seeds}</h1>\n<p class=\"conclusion\">{conclusion}</p>\n\
          <div class=\"beside plots\">\n{figures}</div>\n<div class=\"beside\">\n{tables}</div>\n\
          <p class=\"foot\">criba {version}, example <code>crawler</code>. Everything is counted, nothing \

@@ -34,7 +34,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn certificates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/crawler/http/certificates")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/certificates")
 }
 
 /// A server that answers every request with a body of `len` bytes.

@@ -197,7 +197,7 @@ impl Plan {
             store_bytes: stats.segments().map(|segment| segment.file_bytes).sum(),
             filter_bytes: filters.map(|filter| filter.pinned_bytes).sum(),
             written_bytes: stats.written_bytes,
-            peak_rss_bytes: peak_rss(),
+            peak_rss_bytes: common::memory::peak_bytes(),
             ..summary
         };
         if let Some(path) = &self.args.list {
@@ -212,14 +212,4 @@ impl Plan {
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     #[expect(clippy::disallowed_methods, reason = "the user names this file")]
     std::fs::write(path, bytes).map_err(Failure::io(format!("cannot write {}", path.display())))
-}
-
-/// The largest resident set of this process so far, where the system tells.
-fn peak_rss() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kilobytes << 10)
 }

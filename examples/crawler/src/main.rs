@@ -1,7 +1,7 @@
 //! A web crawler that fetches nothing twice and misses nothing, on top of criba.
 //!
-//! `cargo run --release --example crawler` crawls a site that the program serves itself;
-//! `cargo run --release --example crawler -- URL...` crawls for real. `docs/crawler.md` has the rest.
+//! `cargo run --release -p criba-crawler` crawls a site that the program serves itself;
+//! `cargo run --release -p criba-crawler -- URL...` crawls for real. `docs/crawler.md` says more.
 //!
 //! Results go to standard output, progress and errors to standard error.
 #![expect(
@@ -24,8 +24,6 @@ mod frontier;
 mod http;
 mod keys;
 mod list;
-#[path = "../shared/memory.rs"]
-mod memory;
 mod near;
 mod numbers;
 mod outcome;
@@ -62,7 +60,7 @@ use crate::setup::Plan;
 use crate::summary::{Series, Summary};
 
 fn main() -> ExitCode {
-    memory::give_back();
+    common::memory::give_back();
     match run(Args::parse()) {
         Ok(exit) => exit.into(),
         Err(failure) => {
