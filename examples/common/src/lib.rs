@@ -1,4 +1,6 @@
-//! What the applications under `examples/` share: each thing once, and nothing that only one of them
-//! needs.
+//! What the programs under `examples/` share, each thing once.
 
+pub mod codec;
+pub mod escape;
+pub mod exit;
 pub mod memory;

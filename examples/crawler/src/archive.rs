@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use common::codec::{Reader, put_number};
 use criba::Db;
 use url::Url;
 
-use crate::codec::{Reader, put_number};
 use crate::failure::Failure;
 use crate::http::Response;
 use crate::keys;
@@ -149,7 +149,7 @@ fn known_end(file: &File, bytes: u64, path: &str, db: &Db) -> Result<u64, Failur
         )));
     }
     let end = db.get(keys::ARCHIVE_END)?.unwrap_or_default();
-    let end = Reader::new("archive", &end).number()?;
+    let end = Reader(&end).number()?;
     if bytes < end {
         return Err(Failure::Usage(format!(
             "{path} has lost its last {} bytes, as after a power loss, and with them pages that are \

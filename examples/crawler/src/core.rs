@@ -323,11 +323,11 @@ impl Core {
         match self.db.get(&key)? {
             None => {
                 let mut first = Vec::new();
-                crate::codec::put_number(&mut first, id);
+                common::codec::put_number(&mut first, id);
                 batch.put(key, first);
             }
             Some(first) => {
-                let first = crate::codec::Reader::new("content", &first).number()?;
+                let first = common::codec::Reader(&first).number()?;
                 self.counts.exact_duplicates += u64::from(first != id);
             }
         }

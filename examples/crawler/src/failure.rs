@@ -2,39 +2,17 @@
 
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
-/// What the process tells its caller. The numbers are in `--help` and do not change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
-    /// Everything within reach was fetched, or the page limit was reached.
-    Done = 0,
-    /// The embedded site shows a mistake: something was missed or fetched twice.
-    Wrong = 1,
-    /// The command line is not valid.
-    Usage = 2,
-    /// The store is damaged, locked, or belongs to another program.
-    Store = 3,
-    /// No seed could be fetched, or hosts are held: run it again to go on.
-    Incomplete = 4,
-    /// The system refused to read or write.
-    Io = 5,
-}
+use common::codec::Malformed;
+use common::exit::with_causes;
 
-/// The table of [`Exit`] for `--help`.
-pub(crate) const HELP: &str = "\
-Exit codes:
-  0  everything within reach was fetched, or the page limit was reached
-  1  embedded site only: something was missed or fetched twice
-  2  the command line is not valid
-  3  the store is damaged, locked or not one of this program
-  4  no seed could be fetched, or hosts are held; run it again to go on
-  5  the system refused to read or write";
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
+common::exit_codes! {
+    Done = 0 "everything within reach was fetched, or the page limit was reached"
+    Wrong = 1 "embedded site only: something was missed or fetched twice"
+    Usage = 2 "the command line is not valid"
+    Store = 3 "the store is damaged, locked or not one of this program"
+    Incomplete = 4 "no seed could be fetched, or hosts are held; run it again to go on"
+    Io = 5 "the system refused to read or write"
 }
 
 /// A failure that ends the crawl. What was committed before it is safe.
@@ -71,6 +49,12 @@ impl From<criba::Error> for Failure {
     }
 }
 
+impl From<Malformed> for Failure {
+    fn from(_: Malformed) -> Failure {
+        Failure::Damaged("a value is not one that this program writes".into())
+    }
+}
+
 impl From<sled::Error> for Failure {
     fn from(error: sled::Error) -> Failure {
         Failure::Peer(error)
@@ -81,15 +65,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(what) => f.write_str(what),
-            Failure::Store(error) => {
-                write!(f, "{error}")?;
-                let mut cause = std::error::Error::source(error);
-                while let Some(error) = cause {
-                    write!(f, ": {error}")?;
-                    cause = error.source();
-                }
-                Ok(())
-            }
+            Failure::Store(error) => f.write_str(&with_causes(error)),
             Failure::Damaged(what) => write!(
                 f,
                 "{what}; the store is damaged or of another version: choose another --store, or \

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use common::escape::Plain;
 use criba::Db;
 
-use crate::escape::Plain;
 use crate::failure::Failure;
 use crate::keys;
 use crate::record::Record;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use common::escape::Plain;
 use serde_json::{Map, Value, json};
 
-use crate::escape::Plain;
 use crate::numbers::{bytes, grouped, percent};
-use crate::summary::Summary;
+use crate::summary::{SeenCounts, Summary};
 
 /// The summary as lines of text.
 pub(crate) fn text(summary: &Summary) -> String {
@@ -141,7 +141,11 @@ fn seen(summary: &Summary, line: &mut impl FnMut(&str, String)) {
 /// The summary as one object.
 pub(crate) fn json(summary: &Summary) -> Value {
     let mut object = Map::new();
-    for part in [json_crawl(summary), json_seen(summary)] {
+    for part in [
+        json_crawl(summary),
+        json_seen(summary),
+        json_answers(&summary.seen),
+    ] {
         if let Value::Object(part) = part {
             object.extend(part);
         }
@@ -191,6 +195,18 @@ fn json_seen(summary: &Summary) -> Value {
         "seen_mode": summary.seen_mode,
         "partition": summary.partition,
         "seen_checks": seen.checks,
+        "forced_false_positives": seen.forced,
+        "blocks": seen.blocks,
+        "store_bytes": summary.store_bytes,
+        "filter_bytes": summary.filter_bytes,
+        "written_bytes": summary.written_bytes,
+        "peak_rss_bytes": summary.peak_rss_bytes,
+    })
+}
+
+/// What it took to answer, as one object.
+pub(crate) fn json_answers(seen: &SeenCounts) -> Value {
+    json!({
         "new": seen.new,
         "repeated": seen.repeated,
         "answered_by_front": seen.answered_by_front,
@@ -198,14 +214,8 @@ fn json_seen(summary: &Summary) -> Value {
         "answered_by_filter": seen.answered_by_filter,
         "verified_on_disk": seen.verified_on_disk,
         "false_positives": seen.false_positives,
-        "forced_false_positives": seen.forced,
-        "blocks": seen.blocks,
         "blocks_without_filters": seen.blocks_without_filters,
         "disk_reads": seen.disk_reads,
         "disk_reads_per_check": seen.disk_reads_per_check(),
-        "store_bytes": summary.store_bytes,
-        "filter_bytes": summary.filter_bytes,
-        "written_bytes": summary.written_bytes,
-        "peak_rss_bytes": summary.peak_rss_bytes,
     })
 }

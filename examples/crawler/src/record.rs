@@ -1,7 +1,6 @@
 //! The values of the store: what is to be fetched, and what is known of what was fetched.
 
-use crate::codec::{Reader, put_bytes, put_number};
-use crate::failure::Failure;
+use common::codec::{Malformed, Reader, put_bytes, put_number};
 
 /// What a URL is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +40,8 @@ impl Entry {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Failure> {
-        let mut reader = Reader::new("frontier", bytes);
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Malformed> {
+        let mut reader = Reader(bytes);
         let flags = reader.number()?;
         let (depth, hops, attempts) = (reader.small()?, reader.small()?, reader.small()?);
         Ok(Entry {
@@ -161,26 +160,19 @@ impl Record {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Record, Failure> {
-        let mut reader = Reader::new("page", bytes);
-        let state = usize::from(reader.take(1)?[0]);
-        let state = State::ALL.get(state).copied();
-        let state = state.ok_or_else(|| Failure::Damaged("a page in an unknown state".into()))?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Record, Malformed> {
+        let mut reader = Reader(bytes);
+        let state = usize::from(reader.byte()?);
+        let state = *State::ALL.get(state).ok_or(Malformed)?;
         let flags = reader.number()?;
         let depth = reader.small()?;
         let status = reader.number()? as u16;
         let fetched_at = reader.number()?;
-        let (hash, simhash) = (reader.take(16)?, reader.take(8)?);
+        let (hash, simhash) = (reader.array()?, reader.array()?);
         let mut record = Record {
             status,
-            content_hash: hash
-                .iter()
-                .rev()
-                .fold(0, |hash, &byte| hash << 8 | u128::from(byte)),
-            simhash: simhash
-                .iter()
-                .rev()
-                .fold(0, |hash, &byte| hash << 8 | u64::from(byte)),
+            content_hash: u128::from_le_bytes(hash),
+            simhash: u64::from_le_bytes(simhash),
             noindex: flags & 1 != 0,
             not_canonical: flags & 2 != 0,
             truncated: flags & 4 != 0,
@@ -189,7 +181,7 @@ impl Record {
         record.head = reader.bytes()?.to_vec();
         record.title = reader.text()?.to_owned();
         let mut before = 0_u64;
-        while !reader.is_empty() {
+        while reader.end().is_err() {
             before = before.wrapping_add(reader.number()?);
             record.links.push(before);
         }
@@ -217,8 +209,8 @@ impl Totals {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Totals, Failure> {
-        let mut reader = Reader::new("totals", bytes);
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Totals, Malformed> {
+        let mut reader = Reader(bytes);
         Ok(Totals {
             urls: reader.number()?,
             waiting: reader.number()?,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use common::codec::{Reader, put_number};
 use criba::Db;
 use url::Url;
 
-use crate::codec::{Reader, put_number};
 use crate::failure::Failure;
 use crate::http::{Ask, Body, Client, Conditional, Connection, Response};
 use crate::keys;
@@ -60,13 +60,13 @@ impl RobotsFile {
         let Some(value) = db.get(keys::robots(origin))? else {
             return Ok(None);
         };
-        let mut reader = Reader::new("robots.txt", &value);
+        let mut reader = Reader(&value);
         let at = reader.number()?;
         if now.saturating_sub(at) > FRESH_MS {
             return Ok(None);
         }
-        let has_body = reader.take(1)? == [1];
-        let body = reader.rest().to_vec();
+        let has_body = reader.byte()? == 1;
+        let body = reader.0.to_vec();
         Ok(Some(if has_body {
             RobotsFile::Body(body)
         } else {

@@ -43,7 +43,7 @@ impl Plan {
         };
         let seed = |text: &String| {
             let url = normal.parse(text);
-            url.map_err(|what| Failure::Usage(format!("{}: {what}", crate::escape::Plain(text))))
+            url.map_err(|what| Failure::Usage(format!("{}: {what}", common::escape::Plain(text))))
         };
         let seeds = args.urls.iter().map(seed).collect::<Result<_, _>>()?;
         let store = args.store.clone().unwrap_or_else(|| "crawl-data".into());
@@ -68,7 +68,7 @@ impl Plan {
     fn fetching(&self) -> Result<Fetching, Failure> {
         let args = &self.args;
         let tls = Tls::new(args.ca.as_deref())
-            .map_err(|what| Failure::Usage(format!("--ca: {}", crate::escape::Plain(&what))))?;
+            .map_err(|what| Failure::Usage(format!("--ca: {}", common::escape::Plain(&what))))?;
         let silence = Duration::from_secs(args.timeout);
         let workers = if args.fast {
             self.pace().connections

@@ -7,9 +7,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use common::memory::resident_bytes;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::print;
 use crate::record::Totals;
 use crate::seen::{Choice, SeenSet};
 use crate::store::Store;
@@ -81,7 +83,7 @@ impl Stream {
                 }
                 links += 1;
                 if links.is_multiple_of((self.links / SAMPLES).max(1)) {
-                    report.memory.push(resident().unwrap_or_default());
+                    report.memory.push(resident_bytes().unwrap_or_default());
                 }
             }
             let totals = Totals {
@@ -128,21 +130,12 @@ fn name(number: u64, url: &mut String) {
     .unwrap_or_default();
 }
 
-/// Resident bytes of this process, where the system tells.
-fn resident() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    field(&status, "VmRSS:").map(|kilobytes| kilobytes << 10)
-}
-
 fn read_calls() -> u64 {
     let io = std::fs::read_to_string(Path::new("/proc/thread-self/io")).unwrap_or_default();
-    field(&io, "syscr:").unwrap_or_default()
-}
-
-/// The number behind a name in a file of the system.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().trim_end_matches("kB").trim().parse().ok()
+    let calls = io.lines().find_map(|line| line.strip_prefix("syscr: "));
+    calls
+        .and_then(|calls| calls.parse().ok())
+        .unwrap_or_default()
 }
 
 impl Report {
@@ -150,26 +143,16 @@ impl Report {
     pub(crate) fn json(&self) -> Value {
         let seen = &self.seen;
         let seconds = self.took.as_secs_f64();
-        json!({
-            "links": seen.checks,
-            "urls": self.urls,
-            "wrong": self.wrong,
-            "took_s": seconds,
-            "links_per_s": seen.checks as f64 / seconds.max(1e-9),
-            "new": seen.new,
-            "repeated": seen.repeated,
-            "answered_by_front": seen.answered_by_front,
-            "answered_by_memtable": seen.answered_by_memtable,
-            "answered_by_filter": seen.answered_by_filter,
-            "verified_on_disk": seen.verified_on_disk,
-            "false_positives": seen.false_positives,
-            "disk_reads": seen.disk_reads,
-            "disk_reads_per_check": seen.disk_reads_per_check(),
-            "blocks_without_filters": seen.blocks_without_filters,
-            "read_calls": self.read_calls,
-            "read_calls_per_check": self.read_calls as f64 / seen.checks.max(1) as f64,
-            "resident_bytes": self.memory,
-        })
+        let mut object = print::json_answers(seen);
+        object["links"] = json!(seen.checks);
+        object["urls"] = json!(self.urls);
+        object["wrong"] = json!(self.wrong);
+        object["took_s"] = json!(seconds);
+        object["links_per_s"] = json!(seen.checks as f64 / seconds.max(1e-9));
+        object["read_calls"] = json!(self.read_calls);
+        object["read_calls_per_check"] = json!(self.read_calls as f64 / seen.checks.max(1) as f64);
+        object["resident_bytes"] = json!(self.memory);
+        object
     }
 }
 

@@ -107,7 +107,7 @@ fn check_store(db: &Db) -> BTreeMap<u64, String> {
     for entry in db.prefix(keys::SEEN) {
         let (key, value) = entry.unwrap();
         let url = keys::url_of_seen(Partition::Host, &key).unwrap();
-        let id = crate::codec::Reader::new("test", &value).number().unwrap();
+        let id = common::codec::Reader(&value).number().unwrap();
         let before = urls.insert(id, String::from_utf8(url.to_vec()).unwrap());
         assert_eq!(before, None);
     }

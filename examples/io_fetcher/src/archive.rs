@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use common::codec::Reader;
 use criba::{Access, Compression, Create, Db, FilterPolicy};
 
-use crate::codec::Reader;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::keys;
 use crate::ledger::malformed;
 use crate::pack::Packs;
@@ -232,8 +232,6 @@ fn builder(index: &Path, bits_per_key: Option<u8>) -> criba::Builder {
 }
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(path).map_err(|error| {
-        let what = format!("cannot make the directory {}", path.display());
-        Failure::new(Exit::Io, format!("{what}: {error}"))
-    })
+    let what = || format!("cannot make the directory {}", path.display());
+    std::fs::create_dir_all(path).map_err(|error| Failure::io(what(), &error))
 }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use common::escape::Escaped;
 use serde_json::json;
 
 use crate::archive::Archive;
 use crate::args::CheckArgs;
-use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::keys;
 use crate::list;

@@ -8,7 +8,8 @@
 //! 3. The rest of the source is hashed; the stored content is not read, its hash is in the index.
 //! 4. Another hash: stored.
 
-use crate::codec::{Reader, put_number};
+use common::codec::{Reader, put_number};
+
 use crate::exit::Failure;
 use crate::ingest::{Outcome, Run, Work, known, new};
 use crate::keys::{self, Hash};
@@ -104,7 +105,7 @@ fn first_key(work: &Work, first: &[u8]) -> Vec<u8> {
 
 fn encode_number(number: u64) -> Vec<u8> {
     let mut value = Vec::new();
-    put_number(number, &mut value);
+    put_number(&mut value, number);
     value
 }
 

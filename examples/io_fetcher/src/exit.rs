@@ -1,43 +1,18 @@
 //! Exit codes by name, and the failures that lead to them.
 
-use std::error::Error as _;
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
-use crate::escape::Escaped;
+use common::escape::Plain;
+use common::exit::with_causes;
 
-/// What the process tells its caller. The numbers are documented in `--help` and do not change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
-    /// It was done, all of it.
-    Done = 0,
-    /// Some documents could not be fetched or written; each was reported, the others are done.
-    Partly = 1,
-    /// The command line is not valid, or the store is not what it asks for.
-    Usage = 2,
-    /// The store is damaged: what it holds is not what was put in.
-    Damaged = 3,
-    /// Another process has the store open.
-    Locked = 4,
-    /// The system refused to read or write the store or the output.
-    Io = 5,
-}
-
-/// The table of [`Exit`] for `--help`.
-pub(crate) const HELP: &str = "\
-Exit codes:
-  0  done (also when the reader of a pipe went away)
-  1  done, except for documents that were reported
-  2  the command line is not valid, or there is no such store or document
-  3  the store is damaged
-  4  another process has the store open
-  5  the system refused to read or write the store or the output";
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
+common::exit_codes! {
+    Done = 0 "done (also when the reader of a pipe went away)"
+    Partly = 1 "done, except for documents that were reported"
+    Usage = 2 "the command line is not valid, or there is no such store or document"
+    Damaged = 3 "the store is damaged"
+    Locked = 4 "another process has the store open"
+    Io = 5 "the system refused to read or write the store or the output"
 }
 
 /// Why a command ended early.
@@ -83,19 +58,13 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Paths within may come from outside.
-        Escaped(self.sentence.as_bytes()).fmt(f)
+        Plain(&self.sentence).fmt(f)
     }
 }
 
 impl From<criba::Error> for Failure {
     fn from(error: criba::Error) -> Failure {
-        let mut sentence = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            sentence = format!("{sentence}: {cause}");
-            source = cause.source();
-        }
-        Failure::new(exit_of(&error), sentence)
+        Failure::new(exit_of(&error), with_causes(&error))
     }
 }
 

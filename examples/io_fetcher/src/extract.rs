@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use common::escape::{Escaped, Plain};
 use serde_json::json;
 
 use crate::archive::Archive;
 use crate::args::ExtractArgs;
-use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::holes::Holes;
 use crate::list::{self, Named};
@@ -196,7 +196,7 @@ impl Extraction<'_> {
                 what
             }
         };
-        let (name, what) = (Escaped(&named.name), Escaped(what.as_bytes()));
+        let (name, what) = (Escaped(&named.name), Plain(&what));
         eprintln!("not extracted {name}: {what}");
     }
 

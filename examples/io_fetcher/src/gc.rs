@@ -8,6 +8,7 @@
 //!
 //! Memory: a bit for each document and for each block.
 
+use common::codec::Reader;
 use serde_json::json;
 
 use indicatif::HumanBytes;
@@ -15,7 +16,6 @@ use indicatif::HumanBytes;
 use crate::archive::Archive;
 use crate::args::GcArgs;
 use crate::changes::Changes;
-use crate::codec::Reader;
 use crate::exit::{Exit, Failure};
 use crate::keys;
 use crate::ledger::malformed;

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use common::escape::{Escaped, Plain};
+
 use crate::archive::{Archive, Choices};
 use crate::args::IngestArgs;
 use crate::diff::{self, Directory};
-use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::ledger::{Ledger, Level, malformed};
 use crate::progress::Progress;
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
     /// A document is skipped.
     pub(crate) fn trouble(&mut self, name: &[u8], what: &str) {
         self.counts.troubles += 1;
-        eprintln!("skipped {}: {}", Escaped(name), Escaped(what.as_bytes()));
+        eprintln!("skipped {}: {}", Escaped(name), Plain(what));
     }
 
     fn take_listing(&mut self, listing: Listing, group: &mut Group) -> Result<(), Failure> {

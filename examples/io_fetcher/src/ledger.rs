@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use common::codec::{Malformed, put_number};
 use criba::{Db, Durability, Stats};
 
-use crate::codec::{Malformed, put_number};
 use crate::exit::Failure;
 use crate::keys;
 
@@ -133,8 +133,8 @@ impl Ledger {
             batch.put(key, value);
         }
         let mut next = Vec::new();
-        put_number(self.next_document, &mut next);
-        put_number(packs_end, &mut next);
+        put_number(&mut next, self.next_document);
+        put_number(&mut next, packs_end);
         batch.put(keys::NEXT, next);
         batch.commit_with(Durability::Process)?;
         self.count_filters(&self.db.stats());

@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use common::codec::Malformed;
+use common::escape::Escaped;
 use serde_json::json;
 
 use crate::archive::Archive;
 use crate::args::ListArgs;
-use crate::codec::Malformed;
-use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::keys;
 use crate::ledger::malformed;

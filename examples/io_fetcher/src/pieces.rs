@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use common::codec::Reader;
+
 use crate::args::Granularity;
-use crate::codec::Reader;
 use crate::content::Job;
 use crate::exit::Failure;
 use crate::ingest::Run;

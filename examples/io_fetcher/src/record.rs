@@ -1,6 +1,7 @@
 //! What the values of the index hold, and their bytes.
 
-use crate::codec::{Malformed, Reader, put_bytes, put_number, put_signed};
+use common::codec::{Malformed, Reader, put_bytes, put_number, put_signed};
+
 use crate::keys::Hash;
 
 /// First byte of a record of more than a few bytes. Written to disk.
@@ -55,7 +56,7 @@ const NANOS: i64 = 1_000_000_000;
 /// which makes about 30 bytes of most.
 pub(crate) fn encode_directory<'e>(entries: impl Iterator<Item = &'e Entry> + Clone) -> Vec<u8> {
     let mut out = vec![VERSION];
-    put_number(entries.clone().count() as u64, &mut out);
+    put_number(&mut out, entries.clone().count() as u64);
     let mut before = Before::default();
     for entry in entries {
         let kind = match entry.what {
@@ -67,29 +68,29 @@ pub(crate) fn encode_directory<'e>(entries: impl Iterator<Item = &'e Entry> + Cl
         let flags = kind | flag(entry.is_gone, GONE) | flag(entry.is_racy, RACY);
         out.push(flags);
         let shared = shared_prefix(&before.name, &entry.name);
-        put_number(shared as u64, &mut out);
-        put_bytes(&entry.name[shared..], &mut out);
+        put_number(&mut out, shared as u64);
+        put_bytes(&mut out, &entry.name[shared..]);
         let stamp = &entry.stamp;
-        put_number(stamp.size, &mut out);
+        put_number(&mut out, stamp.size);
         for (time, last) in [
             (stamp.mtime, before.stamp.mtime),
             (stamp.ctime, before.stamp.ctime),
         ] {
             let seconds = time.div_euclid(NANOS);
-            put_signed(seconds - last.div_euclid(NANOS), &mut out);
-            put_number(time.rem_euclid(NANOS) as u64, &mut out);
+            put_signed(&mut out, seconds - last.div_euclid(NANOS));
+            put_number(&mut out, time.rem_euclid(NANOS) as u64);
         }
         put_signed(
-            stamp.inode.wrapping_sub(before.stamp.inode) as i64,
             &mut out,
+            stamp.inode.wrapping_sub(before.stamp.inode) as i64,
         );
-        put_signed(i64::from(entry.mode) - i64::from(before.mode), &mut out);
+        put_signed(&mut out, i64::from(entry.mode) - i64::from(before.mode));
         match &entry.what {
             What::File { document } => {
-                put_signed(document.wrapping_sub(before.document) as i64, &mut out);
+                put_signed(&mut out, document.wrapping_sub(before.document) as i64);
                 before.document = *document;
             }
-            What::Link { target } => put_bytes(target, &mut out),
+            What::Link { target } => put_bytes(&mut out, target),
             What::Directory => {}
         }
         before.name.clone_from(&entry.name);
@@ -225,9 +226,9 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
-        put_number(self.size, &mut out);
+        put_number(&mut out, self.size);
         out.extend_from_slice(&self.hash);
-        put_number(self.spans.len() as u64, &mut out);
+        put_number(&mut out, self.spans.len() as u64);
         let mut next = 0;
         for span in &self.spans {
             encode_span(span, next, &mut out);
@@ -261,17 +262,17 @@ impl Document {
 /// A span; `next` is where it is likely to begin.
 pub(crate) fn encode_span(span: &Span, next: u64, out: &mut Vec<u8>) {
     let frame = &span.frame;
-    put_signed(frame.address.wrapping_sub(next) as i64, out);
-    put_number(u64::from(frame.stored), out);
-    put_number(u64::from(frame.raw), out);
-    put_number(u64::from(span.start), out);
-    put_number(u64::from(frame.raw - span.start - span.len), out);
+    put_signed(out, frame.address.wrapping_sub(next) as i64);
+    put_number(out, u64::from(frame.stored));
+    put_number(out, u64::from(frame.raw));
+    put_number(out, u64::from(span.start));
+    put_number(out, u64::from(frame.raw - span.start - span.len));
 }
 
 pub(crate) fn decode_span(reader: &mut Reader<'_>, next: u64) -> Result<Span, Malformed> {
     let address = next.wrapping_add(reader.signed()? as u64);
     let mut short = || -> Result<u32, Malformed> {
-        let number = u32::try_from(reader.number()?).ok().ok_or(Malformed)?;
+        let number = reader.small()?;
         (number <= FRAME_BYTES_MAX)
             .then_some(number)
             .ok_or(Malformed)
@@ -317,13 +318,13 @@ impl Known {
             Known::Several => out.push(0),
             Known::One { document, origin } => {
                 out.push(1 + u8::from(origin.is_some()));
-                put_number(*document, &mut out);
+                put_number(&mut out, *document);
                 if let Some(origin) = origin {
-                    put_bytes(&origin.path, &mut out);
-                    put_number(origin.stamp.size, &mut out);
-                    put_signed(origin.stamp.mtime, &mut out);
-                    put_signed(origin.stamp.ctime, &mut out);
-                    put_number(origin.stamp.inode, &mut out);
+                    put_bytes(&mut out, &origin.path);
+                    put_number(&mut out, origin.stamp.size);
+                    put_signed(&mut out, origin.stamp.mtime);
+                    put_signed(&mut out, origin.stamp.ctime);
+                    put_number(&mut out, origin.stamp.inode);
                 }
             }
         }
@@ -370,10 +371,10 @@ impl Fetched {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         for number in [self.document, self.size, self.at] {
-            put_number(number, &mut out);
+            put_number(&mut out, number);
         }
-        put_bytes(&self.etag, &mut out);
-        put_bytes(&self.last_modified, &mut out);
+        put_bytes(&mut out, &self.etag);
+        put_bytes(&mut out, &self.last_modified);
         out
     }
 

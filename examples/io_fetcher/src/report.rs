@@ -1,8 +1,8 @@
 //! What a run did, in numbers: for a person, as JSON, and kept in the store for the next run.
 
+use common::codec::{Malformed, Reader, put_number};
 use serde_json::{Value, json};
 
-use crate::codec::{Malformed, Reader, put_number};
 use crate::tune::Load;
 
 /// What a run did with the documents it was given.
@@ -108,7 +108,7 @@ impl Totals {
             self.source_bytes_seen,
             self.bits_per_key.map_or(0, u64::from),
         ] {
-            put_number(number, &mut out);
+            put_number(&mut out, number);
         }
         out
     }

@@ -1,11 +1,12 @@
 //! The crawl as a page: one file, nothing fetched, readable on light and dark screens.
 
+mod html;
 mod plot;
 
 use std::fmt::Write as _;
 
+use self::html::Html;
 use self::plot::{Line, figure};
-use crate::escape::Html;
 use crate::summary::{Point, SeenCounts, Series, Summary};
 
 const STYLE: &str = include_str!("style.css");

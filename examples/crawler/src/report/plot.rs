@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::escape::Html;
+use super::html::Html;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;

@@ -138,7 +138,7 @@ impl SeenSet {
     ) -> Result<(), Failure> {
         self.choice.partition.seen_key(url, &mut self.key);
         let mut value = Vec::with_capacity(9);
-        crate::codec::put_number(&mut value, id);
+        common::codec::put_number(&mut value, id);
         batch.put(&self.key, value);
         self.back.learn(&self.key, id)?;
         self.remember(url, id);
@@ -162,7 +162,7 @@ impl SeenSet {
 
 /// A number as it stands in the seen set.
 fn read_id(value: &[u8]) -> Result<u64, Failure> {
-    crate::codec::Reader::new("seen", value).number()
+    Ok(common::codec::Reader(value).number()?)
 }
 
 /// Calls with each URL that the store knows, for structures that live in memory.

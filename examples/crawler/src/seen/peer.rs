@@ -48,7 +48,7 @@ impl Seen for InSled {
 
     fn learn(&mut self, key: &[u8], id: u64) -> Result<(), Failure> {
         let mut value = Vec::with_capacity(9);
-        crate::codec::put_number(&mut value, id);
+        common::codec::put_number(&mut value, id);
         self.tree.insert(key, value)?;
         Ok(())
     }

@@ -5,14 +5,11 @@ use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Place, files, noise, plant};
 use crate::exit::Exit;
 use crate::extract;
-
-const CHILD: &str = "IO_FETCHER_TEST_CHILD";
 
 impl Place {
     /// Where a path of the tree is when it was extracted.
@@ -279,18 +276,6 @@ fn long_urls_come_back() {
     assert!(files(&place.out) == names);
 }
 
-/// The process that is killed: this test, run by [`a_kill_leaves_whole_files`].
-#[test]
-#[ignore = "is run by another test"]
-fn child() {
-    let arguments = std::env::var(CHILD).unwrap();
-    let arguments = ["io_fetcher", "extract"]
-        .into_iter()
-        .chain(arguments.split('\n'));
-    let cli = <crate::args::Cli as clap::Parser>::try_parse_from(arguments).unwrap();
-    crate::run(&cli.command).unwrap();
-}
-
 #[test]
 fn a_kill_leaves_whole_files() {
     let place = Place::new();
@@ -306,18 +291,10 @@ fn a_kill_leaves_whole_files() {
         fs::create_dir_all(place.extracted("")).unwrap();
         let theirs = place.extracted("theirs.io_fetcher-part");
         fs::write(&theirs, b"the user's").unwrap();
-        let arguments = [store, "--to", place.out.to_str().unwrap()];
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tests::extract::child", "--ignored"])
-            .env(CHILD, format!("--store\n{}", arguments.join("\n")))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::park_timeout(Duration::from_millis(4 + 5 * round));
-        killed += u64::from(child.try_wait().unwrap().is_none());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let to = place.out.to_str().unwrap();
+        let arguments = ["extract", "--store", store, "--to", to];
+        let after = Duration::from_millis(4 + 5 * round);
+        killed += u64::from(super::is_killed(&arguments, after));
         let mut found = files(&place.extracted(""));
         assert_eq!(
             found.remove(Path::new("theirs.io_fetcher-part")).unwrap(),

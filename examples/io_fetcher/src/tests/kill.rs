@@ -1,24 +1,9 @@
 //! Killed at any moment, it goes on where it was.
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{Place, noise, plant};
 use crate::exit::Exit;
-
-const CHILD: &str = "IO_FETCHER_TEST_CHILD";
-
-/// The process that is killed: this test, run by [`kills_leave_a_store_that_goes_on`].
-#[test]
-#[ignore = "is run by another test"]
-fn child() {
-    let arguments = std::env::var(CHILD).unwrap();
-    let arguments = ["io_fetcher", "ingest"]
-        .into_iter()
-        .chain(arguments.split('\n'));
-    let cli = <crate::args::Cli as clap::Parser>::try_parse_from(arguments).unwrap();
-    crate::run(&cli.command).unwrap();
-}
 
 #[test]
 fn kills_leave_a_store_that_goes_on() {
@@ -30,6 +15,7 @@ fn kills_leave_a_store_that_goes_on() {
         }
         super::pause();
         let arguments = [
+            "ingest",
             place.tree.to_str().unwrap(),
             "--store",
             place.store.to_str().unwrap(),
@@ -38,17 +24,8 @@ fn kills_leave_a_store_that_goes_on() {
         ];
         let mut killed = 0;
         for round in 0..12 {
-            let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "tests::kill::child", "--ignored"])
-                .env(CHILD, arguments.join("\n"))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::park_timeout(Duration::from_millis(5 + 7 * round));
-            killed += u64::from(child.try_wait().unwrap().is_none());
-            child.kill().unwrap();
-            child.wait().unwrap();
+            let after = Duration::from_millis(5 + 7 * round);
+            killed += u64::from(super::is_killed(&arguments, after));
             if place.store.join("index/CURRENT").exists() {
                 // Whatever is committed is whole. Before the first commit there is nothing yet.
                 let checked = place.run(&["check"]);

@@ -12,6 +12,7 @@ mod web;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
@@ -102,6 +103,34 @@ pub(crate) fn pause() {
     while start.elapsed() < Duration::from_millis(30) {
         std::thread::park_timeout(Duration::from_millis(30));
     }
+}
+
+const CHILD: &str = "IO_FETCHER_TEST_CHILD";
+
+/// The process that is killed: this test, run by [`is_killed`].
+#[test]
+#[ignore = "is run by other tests"]
+fn child() {
+    let arguments = std::env::var(CHILD).unwrap();
+    let arguments = ["io_fetcher"].into_iter().chain(arguments.split('\n'));
+    let cli = Cli::try_parse_from(arguments).unwrap();
+    crate::run(&cli.command).unwrap();
+}
+
+/// Runs a command in a process of its own and kills it after some time, unless it has ended before.
+fn is_killed(arguments: &[&str], after: Duration) -> bool {
+    let mut child = process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tests::child", "--ignored"])
+        .env(CHILD, arguments.join("\n"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::park_timeout(after);
+    let runs = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    runs
 }
 
 /// All regular files below a directory, with their content.
