@@ -32,7 +32,8 @@ fn run() -> Result<()> {
     }
     batch.commit_with(Durability::Sync)?;
 
-    // Values are slices, mostly into the cached block or memtable they lie in; many can be asked for at once.
+    // Values are slices, mostly into the cached block or memtable they lie in; many can be asked
+    // for at once.
     assert_eq!(db.get("fruit/banana")?.as_deref(), Some(&b"yellow"[..]));
     let values = db.get_many(&["fruit/banana", "fruit/none"])?;
     assert_eq!((values[0].is_some(), values[1].is_some()), (true, false));

@@ -1,9 +1,9 @@
 //! URLs in one form each.
 //!
-//! What the WHATWG URL standard makes of an address, restricted to what a crawler fetches: `http` and
-//! `https`, no fragment, no user name or password. The standard already lower-cases scheme and host,
-//! drops default ports and resolves dot segments. It keeps the case of paths, and so do we: two
-//! addresses that differ in it are two pages. Tracking and session parameters go if asked.
+//! What the WHATWG URL standard makes of an address, restricted to what a crawler fetches: `http`
+//! and `https`, no fragment, no user name or password. The standard already lower-cases scheme and
+//! host, drops default ports and resolves dot segments. It keeps the case of paths, and so do we:
+//! two addresses that differ in it are two pages. Tracking and session parameters go if asked.
 
 use encoding_rs::{Encoding, UTF_8};
 use url::{Position, Url};
@@ -112,8 +112,8 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Appends the address that `href` names; whether there is one that can be fetched. If not, what was
-    /// appended means nothing.
+    /// Appends the address that `href` names; whether there is one that can be fetched. If not,
+    /// what was appended means nothing.
     pub(crate) fn join_to(&self, href: &[u8], out: &mut String) -> bool {
         if self.join_plain(href, out).is_some() {
             return true;
@@ -123,9 +123,9 @@ impl<'a> Joiner<'a> {
         url.is_some()
     }
 
-    /// The same for a path of characters that stand for themselves, with dot segments at its beginning
-    /// only: most links are such, and the whole parser takes ten times as long. `None` if it is not one,
-    /// and then nothing is appended.
+    /// The same for a path of characters that stand for themselves, with dot segments at its
+    /// beginning only: most links are such, and the whole parser takes ten times as long. `None` if
+    /// it is not one, and then nothing is appended.
     fn join_plain(&self, href: &[u8], out: &mut String) -> Option<()> {
         let mut folder = self.folder?;
         let origin = &folder[..self.origin_len];
@@ -147,7 +147,8 @@ impl<'a> Joiner<'a> {
                     rest
                 }
                 [b'.', b'/', rest @ ..] => rest,
-                // Nothing, another host behind the path that was, or dots that are no whole segment.
+                // Nothing, another host behind the path that was, or dots that are no whole
+                // segment.
                 [] if href.is_empty() => return None,
                 [b'/' | b'.', ..] => return None,
                 _ => break,
@@ -315,7 +316,8 @@ mod tests {
         assert_eq!(join(latin, "/u?u#ü").as_str(), "http://h/u?u");
     }
 
-    /// Made of what is difficult: where the plain way answers, it is the answer of the whole parser.
+    /// Made of what is difficult: where the plain way answers, it is the answer of the whole
+    /// parser.
     #[test]
     fn the_plain_way_agrees_with_the_parser() {
         const PARTS: [&str; 24] = [

@@ -73,8 +73,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Where a text stands: `is_same` compares with what stands at a place. If it stands nowhere, it is
-    /// noted as standing at `place`, and the answer is `None`.
+    /// Where a text stands: `is_same` compares with what stands at a place. If it stands nowhere,
+    /// it is noted as standing at `place`, and the answer is `None`.
     pub(crate) fn find(
         &mut self,
         text: &[u8],

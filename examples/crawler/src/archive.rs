@@ -124,8 +124,8 @@ fn cannot(what: &str, path: &str) -> impl FnOnce(io::Error) -> Failure {
     Failure::io(format!("cannot {what} {path}"))
 }
 
-/// Writes the first record. The store knows it before the file has it: killed in between, the file is
-/// empty, and the next run begins it again.
+/// Writes the first record. The store knows it before the file has it: killed in between, the file
+/// is empty, and the next run begins it again.
 fn begin(file: &File, first: &[u8], path: &str, db: &Db) -> Result<(), Failure> {
     let mut batch = db.batch();
     batch.put(keys::ARCHIVE, first);

@@ -12,18 +12,19 @@ use crate::store::FilterChoice;
 
 /// Crawls the web from these URLs; fetches nothing twice and misses nothing.
 ///
-/// Without URLs it serves a site of its own on the loopback interface, crawls that, and compares what
-/// it fetched with what there is.
+/// Without URLs it serves a site of its own on the loopback interface, crawls that, and compares
+/// what it fetched with what there is.
 ///
-/// Everything it knows is in the store. Killed at any moment and started again with the same command,
-/// it goes on where it was.
+/// Everything it knows is in the store. Killed at any moment and started again with the same
+/// command, it goes on where it was.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "crawler", version, after_help = failure::HELP)]
 pub(crate) struct Args {
     /// Where to begin: http or https
     pub(crate) urls: Vec<String>,
 
-    /// The store: a directory, made if missing [default for URLs: crawl-data; without: a temporary one]
+    /// The store: a directory, made if missing [default for URLs: crawl-data; without: a temporary
+    /// one]
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
 
@@ -114,8 +115,8 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) filter: FilterChoice,
-    /// Megabytes for filters, read by the page as they are needed; otherwise they are in memory whole, 2
-    /// bytes for each key
+    /// Megabytes for filters, read by the page as they are needed; otherwise they are in memory
+    /// whole, 2 bytes for each key
     #[arg(long, value_name = "MB", help_heading = "The seen set")]
     pub(crate) filter_cache: Option<u64>,
     /// Bits for each URL in the filter of --seen filter-only
@@ -129,8 +130,8 @@ pub(crate) struct Args {
     /// Recent URLs held in front of all that, 0 for none [default: 65536, embedded site 256]
     #[arg(long, value_name = "N", help_heading = "The seen set")]
     pub(crate) front: Option<usize>,
-    /// Part of the answers "certainly new" that is not believed, 0 to 1: more disk reads, and the same
-    /// pages
+    /// Part of the answers "certainly new" that is not believed, 0 to 1: more disk reads, and the
+    /// same pages
     #[arg(
         long,
         value_name = "P",
@@ -168,7 +169,8 @@ pub(crate) struct Args {
     /// Write a report with plots
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
-    /// Write every exchange to a web archive (name it .warc.gz): a new file, or that of the last run
+    /// Write every exchange to a web archive (name it .warc.gz): a new file, or that of the last
+    /// run
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) warc: Option<PathBuf>,
     /// Write the URL of each page in the store, a line each, with its status

@@ -1,8 +1,8 @@
 //! The state of a crawl under one lock: the store, the seen set, the frontier, the counts.
 //!
-//! Every page is one batch: its record, the URLs discovered on it, its place in the frontier given up
-//! and theirs taken. So the store stands between two pages at every moment, and a crawl that was killed
-//! goes on as if it had stopped there.
+//! Every page is one batch: its record, the URLs discovered on it, its place in the frontier given
+//! up and theirs taken. So the store stands between two pages at every moment, and a crawl that was
+//! killed goes on as if it had stopped there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -208,7 +208,8 @@ impl Core {
         self.commit(batch)
     }
 
-    /// A fetch has ended: one batch. `archived` is where the archive ends, with this exchange in it.
+    /// A fetch has ended: one batch. `archived` is where the archive ends, with this exchange in
+    /// it.
     pub(crate) fn finish(
         &mut self,
         job: Job,

@@ -1,8 +1,8 @@
 //! Runs a crawl: threads that take work, fetch, read, and commit what they found.
 //!
-//! As many threads as requests may be under way. Whoever has finished a page commits it and takes its
-//! next work under the same lock; fetching and reading pages happen outside of it. On a fast server
-//! this needs no hand-over between threads at all.
+//! As many threads as requests may be under way. Whoever has finished a page commits it and takes
+//! its next work under the same lock; fetching and reading pages happen outside of it. On a fast
+//! server this needs no hand-over between threads at all.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;

@@ -1,7 +1,7 @@
 //! What to fetch next, and when: a window in memory onto the frontier in the store.
 //!
-//! Each origin has its queue in the store, in order of time and number. Of each, the first entries are
-//! here, ready to be taken; the rest stays on disk, so memory does not grow with the crawl.
+//! Each origin has its queue in the store, in order of time and number. Of each, the first entries
+//! are here, ready to be taken; the rest stays on disk, so memory does not grow with the crawl.
 //!
 //! Invariants:
 //! 1. An entry stays in the store until the batch that finishes it deletes it. Whatever is here can
@@ -120,11 +120,12 @@ pub(crate) struct Frontier {
     schedule: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
     in_flight: usize,
     held: usize,
-    /// With a depth limit: how many entries wait or are under way at each depth. A level begins when
-    /// the one above it has ended, so that a URL is found at its least depth.
+    /// With a depth limit: how many entries wait or are under way at each depth. A level begins
+    /// when the one above it has ended, so that a URL is found at its least depth.
     levels: Option<BTreeMap<u32, u64>>,
     blocked: Vec<Arc<str>>,
-    /// All that is left is blocked by something beyond the window: the next one may be of any depth.
+    /// All that is left is blocked by something beyond the window: the next one may be of any
+    /// depth.
     any_depth: bool,
 }
 
@@ -382,7 +383,8 @@ impl Frontier {
         }
     }
 
-    /// robots.txt of an origin has come, or will not come (`None`): then its URLs wait for another run.
+    /// robots.txt of an origin has come, or will not come (`None`): then its URLs wait for another
+    /// run.
     pub(crate) fn learned(
         &mut self,
         name: &Arc<str>,

@@ -10,14 +10,15 @@
 //! | `m` name | what holds for the whole store | at the beginning, and with each page |
 //!
 //! Numbers are given in the order of discovery. *due* is milliseconds since 1970; both it and the
-//! number are 8 bytes, most significant first, so that the frontier of an origin is one range in the
-//! order in which it is to be fetched, and a queue: put at its end, deleted at its front. An origin is
-//! `scheme://host:port`, which is what robots.txt and politeness go by.
+//! number are 8 bytes, most significant first, so that the frontier of an origin is one range in
+//! the order in which it is to be fetched, and a queue: put at its end, deleted at its front. An
+//! origin is `scheme://host:port`, which is what robots.txt and politeness go by.
 //!
-//! The seen set is `u`: small entries of their own, so that a block holds many and a URL is verified
-//! with one small block. The URL is kept whole, never a hash of it. Sorted as they are, URLs of a host
-//! lie together, in few segments, each with a filter of its own ([`Partition::Host`]); for comparison,
-//! [`Partition::None`] puts a hash in front and so spreads every host over all segments.
+//! The seen set is `u`: small entries of their own, so that a block holds many and a URL is
+//! verified with one small block. The URL is kept whole, never a hash of it. Sorted as they are,
+//! URLs of a host lie together, in few segments, each with a filter of its own
+//! ([`Partition::Host`]); for comparison, [`Partition::None`] puts a hash in front and so spreads
+//! every host over all segments.
 
 use url::{Position, Url};
 

@@ -1,8 +1,8 @@
 //! Pages that nearly are other pages: simhashes within 3 of 64 bits (Manku, Jain, Das Sarma, 2007).
 //!
-//! Two values that differ in at most 3 bits agree in at least one of four bands of 16. So values are
-//! grouped by each band in turn, and compared within their group. This is done once, at the end, and
-//! takes 24 bytes of memory for each page.
+//! Two values that differ in at most 3 bits agree in at least one of four bands of 16. So values
+//! are grouped by each band in turn, and compared within their group. This is done once, at the
+//! end, and takes 24 bytes of memory for each page.
 
 use criba::Db;
 

@@ -1,14 +1,16 @@
 //! Fingerprints of texts that stay close when a text changes little.
 //!
-//! Charikar's simhash (2002): every shingle of three words is hashed, and each bit of the fingerprint is
-//! what the majority of the hashes says. Two texts that share most shingles differ in few bits.
+//! Charikar's simhash (2002): every shingle of three words is hashed, and each bit of the
+//! fingerprint is what the majority of the hashes says. Two texts that share most shingles differ
+//! in few bits.
 //!
-//! The text is collected and then read some kilobytes at a time, in steps that handle many bytes: which bytes
-//! belong to words, as one bit each; the words, eight bytes at a time; the 64 majorities side by side in
-//! bit planes, where plane `k` holds bit `k` of all 64 counts, sixteen hashes at a time.
+//! The text is collected and then read some kilobytes at a time, in steps that handle many bytes:
+//! which bytes belong to words, as one bit each; the words, eight bytes at a time; the 64
+//! majorities side by side in bit planes, where plane `k` holds bit `k` of all 64 counts, sixteen
+//! hashes at a time.
 
-/// In how many bits two fingerprints differ; up to 3 of 64 is "nearly the same text" (Manku, Jain, Das
-/// Sarma: "Detecting near-duplicates for web crawling", 2007).
+/// In how many bits two fingerprints differ; up to 3 of 64 is "nearly the same text" (Manku, Jain,
+/// Das Sarma: "Detecting near-duplicates for web crawling", 2007).
 pub(crate) fn distance(one: u64, other: u64) -> u32 {
     (one ^ other).count_ones()
 }
@@ -190,8 +192,8 @@ fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Letters become lower case, and what is no letter, digit or beyond ASCII zero. Returns a bit for each
-/// byte that is not zero then.
+/// Letters become lower case, and what is no letter, digit or beyond ASCII zero. Returns a bit for
+/// each byte that is not zero then.
 fn lower_case(block: &mut [u8]) -> u64 {
     for byte in block.iter_mut() {
         let lower = *byte | 0x20;

@@ -1,7 +1,8 @@
 //! Sitemaps: lists of pages that a site hands out (sitemaps.org).
 //!
-//! The limits of the protocol, 50,000 addresses and 50 MB, are also ours: what lies beyond is not read.
-//! Files that are compressed by their name (`sitemap.xml.gz`), not by HTTP, are unpacked here.
+//! The limits of the protocol, 50,000 addresses and 50 MB, are also ours: what lies beyond is not
+//! read. Files that are compressed by their name (`sitemap.xml.gz`), not by HTTP, are unpacked
+//! here.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -76,7 +77,8 @@ struct Place {
 }
 
 fn read_xml(body: &[u8]) -> Result<Sitemap, String> {
-    // The protocol allows UTF-8 only; what is not is replaced, and the addresses in ASCII still count.
+    // The protocol allows UTF-8 only; what is not is replaced, and the addresses in ASCII still
+    // count.
     let text = String::from_utf8_lossy(body);
     let mut reader = Reader::from_str(&text);
     let mut sitemap = Sitemap::default();

@@ -58,8 +58,8 @@ pub(crate) struct Settings {
     pub(crate) filter_bytes: Option<u64>,
 }
 
-/// A segment's filter is built in memory, tens of bytes for each of its keys, and a URL takes so few
-/// bytes on disk that a segment of usual size would have millions.
+/// A segment's filter is built in memory, tens of bytes for each of its keys, and a URL takes so
+/// few bytes on disk that a segment of usual size would have millions.
 const SEGMENT_BYTES: u64 = 2 << 20;
 
 /// A crawl waits for its disk rather than to fill the memory with what was not written yet.

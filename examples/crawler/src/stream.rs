@@ -1,8 +1,8 @@
 //! `--stream N`: no network, only the question. N links of a made-up web go through the seen set as
 //! pages of a crawl do, to see what it costs when there are very many: time, memory, disk reads.
 //!
-//! A repeated link leads to a recent URL, or, one time in [`FAR`], to any URL at all: recent ones are
-//! what the front is for, the others are what it cannot know.
+//! A repeated link leads to a recent URL, or, one time in [`FAR`], to any URL at all: recent ones
+//! are what the front is for, the others are what it cannot know.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,7 +44,8 @@ pub(crate) struct Report {
     took: Duration,
     /// Resident bytes, at equal steps of the stream.
     memory: Vec<u64>,
-    /// System calls that read, of the thread that asks: what works in the background does not count.
+    /// System calls that read, of the thread that asks: what works in the background does not
+    /// count.
     read_calls: u64,
 }
 

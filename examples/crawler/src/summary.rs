@@ -41,12 +41,14 @@ pub(crate) struct Summary {
     pub(crate) urls_discovered: u64,
     /// Links on pages that lead somewhere one may go, one for each URL and page.
     pub(crate) links: u64,
-    /// Links left out, by reason: `out of scope`, `nofollow`, `too deep`, and the rules of the traps.
+    /// Links left out, by reason: `out of scope`, `nofollow`, `too deep`, and the rules of the
+    /// traps.
     pub(crate) left_out: Vec<(String, u64)>,
 
     pub(crate) seen: SeenCounts,
 
-    /// Pages fetched again although their fetch was committed, without having been asked to. Must be 0.
+    /// Pages fetched again although their fetch was committed, without having been asked to. Must
+    /// be 0.
     pub(crate) fetched_twice: u64,
     /// Pages of the ground truth that were not fetched; known for the embedded site only.
     pub(crate) missed: Option<u64>,

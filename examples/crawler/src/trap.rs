@@ -1,7 +1,7 @@
 //! Addresses without end: what a server makes up as long as one asks.
 //!
-//! Every rule can be wrong about a page, so each has a limit that the user sets, and each has a name
-//! under which the summary counts what it left out.
+//! Every rule can be wrong about a page, so each has a limit that the user sets, and each has a
+//! name under which the summary counts what it left out.
 
 use std::ops::RangeInclusive;
 

@@ -18,7 +18,8 @@ const FORMAT: u8 = 1;
 /// Frames kept decoded while a document is read: the lines of one may lie in many.
 const FRAMES_KEPT: usize = 8;
 
-/// What writes a segment holds all its keys, to build the filter, and a key takes few bytes on disk.
+/// What writes a segment holds all its keys, to build the filter, and a key takes few bytes on
+/// disk.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]

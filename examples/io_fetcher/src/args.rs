@@ -26,8 +26,9 @@ pub(crate) enum Command {
     /// Write stored documents back, each verified by its hash.
     ///
     /// Modes and the modification times of files are kept, holes are where zeros are. Owners,
-    /// extended attributes, hard links, and the times of directories and links are not stored. Killed,
-    /// it leaves one file named .io_fetcher- and 16 hexadecimal digits, which can be deleted.
+    /// extended attributes, hard links, and the times of directories and links are not stored.
+    /// Killed, it leaves one file named .io_fetcher- and 16 hexadecimal digits, which can be
+    /// deleted.
     Extract(ExtractArgs),
     /// List what is stored.
     List(ListArgs),
@@ -35,7 +36,8 @@ pub(crate) enum Command {
     Stats(StatsArgs),
     /// Read and verify everything.
     Check(CheckArgs),
-    /// Forget names: paths with all below them, and URLs. What is still there is new to the next ingest.
+    /// Forget names: paths with all below them, and URLs. What is still there is new to the next
+    /// ingest.
     Forget(ForgetArgs),
     /// Give back the space of contents that no name has any more.
     Gc(GcArgs),

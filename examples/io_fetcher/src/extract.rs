@@ -250,7 +250,8 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Where a document goes below the directory: never outside of it, whatever the store says its name is.
+/// Where a document goes below the directory: never outside of it, whatever the store says its name
+/// is.
 fn place(named: &Named) -> Option<PathBuf> {
     if named.is_url {
         return Some(url_name(&named.name).into());
@@ -266,8 +267,8 @@ fn place(named: &Named) -> Option<PathBuf> {
     Some(target)
 }
 
-/// One name of printable characters, since a slash would make directories. The name of a long URL is
-/// cut and ends with a backslash, which stands before an `x` everywhere else, and its hash.
+/// One name of printable characters, since a slash would make directories. The name of a long URL
+/// is cut and ends with a backslash, which stands before an `x` everywhere else, and its hash.
 fn url_name(url: &[u8]) -> String {
     let mut name = Escaped(url).to_string().replace('/', "\\x2f");
     if name.len() > FILE_NAME_BYTES_MAX {

@@ -31,8 +31,8 @@ pub(crate) const WHOLE: u8 = b'W';
 /// The first letter there is: `Ledger::commit_pieces` relies on it.
 pub(crate) const PIECE: u8 = b'B';
 
-/// With content, in place of a document number under `F`: ask for the whole hash. (The empty document,
-/// whose number this is, has no first block.)
+/// With content, in place of a document number under `F`: ask for the whole hash. (The empty
+/// document, whose number this is, has no first block.)
 pub(crate) const SEVERAL: u64 = 0;
 
 /// Bytes of a fingerprint: no two contents share one unless someone does 2^80 work for it.

@@ -61,7 +61,8 @@ impl Tree {
         rustix::fs::symlinkat(OsStr::from_bytes(target), folder, name).map_err(there)
     }
 
-    /// Makes a file that `fill` writes, and returns what `fill` does. If it fails, there is no file.
+    /// Makes a file that `fill` writes, and returns what `fill` does. If it fails, there is no
+    /// file.
     pub(crate) fn file<T, E: From<io::Error>>(
         &mut self,
         path: &Path,
@@ -86,8 +87,8 @@ impl Tree {
         Ok(filled)
     }
 
-    /// Gives directories the modes that would have kept us out, those below first. Calls `failed` with
-    /// the path of each that cannot be had.
+    /// Gives directories the modes that would have kept us out, those below first. Calls `failed`
+    /// with the path of each that cannot be had.
     pub(crate) fn close(mut self, mut failed: impl FnMut(&Path, &io::Error)) {
         for (path, mode) in std::mem::take(&mut self.closed).into_iter().rev() {
             let folder = self.enter(&path);

@@ -1,8 +1,9 @@
 //! URLs: fetched once, asked about afterwards, and stored like any other document.
 //!
 //! Plain HTTP only. What was fetched before is asked for with its ETag or date, so that a server
-//! that knows them sends nothing when nothing has changed. A document from the network is spooled to
-//! a file first: its length is not known before, and it may have to be compared before it is stored.
+//! that knows them sends nothing when nothing has changed. A document from the network is spooled
+//! to a file first: its length is not known before, and it may have to be compared before it is
+//! stored.
 
 use std::fs::{self, File};
 use std::io;

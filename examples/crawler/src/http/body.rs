@@ -147,8 +147,8 @@ impl Source<'_> {
     }
 }
 
-/// Undoes the content coding, up to `most` bytes: `None` if there is nothing to undo, and whether the
-/// limit cut it.
+/// Undoes the content coding, up to `most` bytes: `None` if there is nothing to undo, and whether
+/// the limit cut it.
 pub(super) fn decode(
     wire: &[u8],
     head: &Head,

@@ -1,9 +1,9 @@
 //! Where bodies are kept while they are read.
 //!
-//! A crawl reads page after page, most of them short and some very long. Short ones take turns in one
-//! buffer; a long one gets pages of its own from the system, which has them back when it is dropped. So
-//! memory follows what is being read, and not the longest page that each thread has ever seen, as it does
-//! with an allocator that keeps what it was given back.
+//! A crawl reads page after page, most of them short and some very long. Short ones take turns in
+//! one buffer; a long one gets pages of its own from the system, which has them back when it is
+//! dropped. So memory follows what is being read, and not the longest page that each thread has
+//! ever seen, as it does with an allocator that keeps what it was given back.
 
 use std::io;
 use std::ops::Deref;
@@ -13,8 +13,8 @@ use memmap2::MmapMut;
 /// Most bytes in the buffer that is used again.
 const SHORT_MAX: usize = 128 << 10;
 
-/// Address space for a body, at least, beyond what has come of it: pages are real only once they are
-/// written to, and few bodies are ever moved to a larger room.
+/// Address space for a body, at least, beyond what has come of it: pages are real only once they
+/// are written to, and few bodies are ever moved to a larger room.
 const AHEAD: usize = 8 << 20;
 
 /// The bytes of a body.

@@ -18,7 +18,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the authorities that browsers trust, and those whose certificates stand in a PEM file.
+    /// Trusts the authorities that browsers trust, and those whose certificates stand in a PEM
+    /// file.
     ///
     /// # Errors
     ///

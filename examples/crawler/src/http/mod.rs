@@ -108,8 +108,8 @@ impl Client {
         Client::new(self.tls.clone(), limits)
     }
 
-    /// Asks a server and reads its answer, over `kept` if that still works. The connection goes back into
-    /// `kept` if it can be used again. `room` is for the body.
+    /// Asks a server and reads its answer, over `kept` if that still works. The connection goes
+    /// back into `kept` if it can be used again. `room` is for the body.
     ///
     /// # Errors
     ///

@@ -21,8 +21,8 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Writes a request. Nothing in it can break a line: URLs are normalised, and header values come
-    /// from a parser that allows no line breaks.
+    /// Writes a request. Nothing in it can break a line: URLs are normalised, and header values
+    /// come from a parser that allows no line breaks.
     pub(crate) fn write(&self, url: &Url, conditional: &Conditional, out: &mut Vec<u8>) {
         out.clear();
         let target = &url[Position::BeforePath..Position::AfterQuery];

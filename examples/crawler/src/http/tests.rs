@@ -1,7 +1,7 @@
 //! Exchanges with a server that speaks TLS.
 //!
-//! Its certificate is for 127.0.0.1, from an authority that nobody else trusts. Both are valid until 2126;
-//! the key of the authority was thrown away. They were made so:
+//! Its certificate is for 127.0.0.1, from an authority that nobody else trusts. Both are valid
+//! until 2126; the key of the authority was thrown away. They were made so:
 //!
 //! ```sh
 //! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -keyout ca.key \

@@ -11,9 +11,9 @@ const PRESCAN_BYTES: usize = 1024;
 
 /// The page in UTF-8, and the charset in which its links are to be written.
 ///
-/// A byte order mark counts most, then the header, then the page itself. Where nobody says anything,
-/// valid UTF-8 is UTF-8 and everything else windows-1252. What is not valid in its charset may stay
-/// as it is: who uses it replaces it.
+/// A byte order mark counts most, then the header, then the page itself. Where nobody says
+/// anything, valid UTF-8 is UTF-8 and everything else windows-1252. What is not valid in its
+/// charset may stay as it is: who uses it replaces it.
 pub(super) fn decode<'a>(
     body: &'a [u8],
     header: Option<&str>,

@@ -1,8 +1,8 @@
 //! What a page says: where it links to, what it wishes, what it is about.
 //!
 //! One pass over the tokens collects the targets as they are written, each once; only then are they
-//! joined to the base, because that may be told behind the first link, and because most of the work of a
-//! page full of links is saved so.
+//! joined to the base, because that may be told behind the first link, and because most of the work
+//! of a page full of links is saved so.
 
 mod charset;
 mod plain;

@@ -1,8 +1,8 @@
 //! The markup that most pages consist of, read without a state machine.
 //!
-//! Invariant: what is read here means what the tokenizer would have found; whatever could mean anything
-//! else (character references, upper case, tags that change how the rest is read, an end within a tag) is
-//! left to it. A test compares the two.
+//! Invariant: what is read here means what the tokenizer would have found; whatever could mean
+//! anything else (character references, upper case, tags that change how the rest is read, an end
+//! within a tag) is left to it. A test compares the two.
 
 use memchr::memchr;
 

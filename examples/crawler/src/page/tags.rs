@@ -1,11 +1,12 @@
 //! HTML as a stream of the tags that matter, and of text.
 //!
-//! Tokens are those of the WHATWG standard with scripting off, so what stands in `<noscript>` counts.
-//! There is no tree; which content is not markup (scripts, styles, titles) follows from tag names alone.
-//! Within `<svg>` and `<math>` these names mean other things; a count of open ones is enough to know.
+//! Tokens are those of the WHATWG standard with scripting off, so what stands in `<noscript>`
+//! counts. There is no tree; which content is not markup (scripts, styles, titles) follows from tag
+//! names alone. Within `<svg>` and `<math>` these names mean other things; a count of open ones is
+//! enough to know.
 //!
-//! The tokenizer is the authority, and a machine of many states. Right behind a tag, as long as the markup
-//! is plain, `plain.rs` reads on in its place.
+//! The tokenizer is the authority, and a machine of many states. Right behind a tag, as long as the
+//! markup is plain, `plain.rs` reads on in its place.
 
 use std::cell::Cell;
 use std::convert::Infallible;

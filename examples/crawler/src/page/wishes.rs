@@ -3,7 +3,8 @@
 use super::Page;
 use crate::site::AGENT;
 
-/// Reads the header `X-Robots-Tag`: directives, those behind `name:` for the crawler of that name only.
+/// Reads the header `X-Robots-Tag`: directives, those behind `name:` for the crawler of that name
+/// only.
 ///
 /// Such a name holds to the end of its line.
 pub(super) fn header(lines: &str, page: &mut Page) {
@@ -56,7 +57,8 @@ fn wish(directive: &[u8], page: &mut Page) {
     page.nofollow |= is(b"nofollow") || is(b"none");
 }
 
-/// The address in the content of a refresh, `5; url='there'`; `None` if it leads to the page itself.
+/// The address in the content of a refresh, `5; url='there'`; `None` if it leads to the page
+/// itself.
 ///
 /// The steps of the HTML standard ("shared declarative refresh steps").
 pub(super) fn refresh(content: &[u8]) -> Option<&[u8]> {

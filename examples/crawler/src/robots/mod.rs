@@ -1,9 +1,9 @@
 //! robots.txt, as RFC 9309 has it.
 //!
 //! Where the standard leaves room: a crawler is meant by a line that begins with its product token
-//! (`criba` by `criba/1.0`), not by a part of it; the length of a rule is counted after normalisation,
-//! with its `*` and `$`; `Crawl-delay` is no part of the standard and, like any unknown line, does not
-//! end the user agents of a group.
+//! (`criba` by `criba/1.0`), not by a part of it; the length of a rule is counted after
+//! normalisation, with its `*` and `$`; `Crawl-delay` is no part of the standard and, like any
+//! unknown line, does not end the user agents of a group.
 
 mod rule;
 #[cfg(test)]
@@ -49,7 +49,8 @@ struct Meant {
 impl Robots {
     /// Reads the file for the crawler with this product token (`criba`, or `criba/0.1`).
     ///
-    /// Never fails: what is not understood is passed over, and what lies beyond the limit is not read.
+    /// Never fails: what is not understood is passed over, and what lies beyond the limit is not
+    /// read.
     pub(crate) fn parse(body: &[u8], agent: &str) -> Self {
         let agent = token(agent.as_bytes());
         let (mut ours, mut everyones) = (Group::default(), Group::default());
@@ -111,7 +112,8 @@ impl Robots {
         self.rules.iter().filter(is_possible)
     }
 
-    /// The pause between two requests that the site asks for: the longest, if it asks more than once.
+    /// The pause between two requests that the site asks for: the longest, if it asks more than
+    /// once.
     pub(crate) fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay
     }
@@ -157,7 +159,8 @@ fn is_rule(key: &[u8]) -> bool {
     key.eq_ignore_ascii_case(b"allow") || key.eq_ignore_ascii_case(b"disallow")
 }
 
-/// Lines that end with CR, LF or both, as far as the file is read; one cut by the limit is left out.
+/// Lines that end with CR, LF or both, as far as the file is read; one cut by the limit is left
+/// out.
 fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -184,9 +187,9 @@ fn token(text: &[u8]) -> &[u8] {
     &text[..text.iter().take_while(is_part).count()]
 }
 
-/// A path in the form in which octets are compared (section 2.2.2): unreserved characters as they are,
-/// reserved ones as they were, everything else percent-encoded. The two characters with a meaning in
-/// rules are encoded, as section 2.2.3 has them written where they mean themselves.
+/// A path in the form in which octets are compared (section 2.2.2): unreserved characters as they
+/// are, reserved ones as they were, everything else percent-encoded. The two characters with a
+/// meaning in rules are encoded, as section 2.2.3 has them written where they mean themselves.
 fn normal_path(path: &[u8]) -> Cow<'_, [u8]> {
     if path.iter().all(|&byte| byte != b'%' && is_kept(byte)) {
         return Cow::Borrowed(path);

@@ -1,8 +1,8 @@
 //! One rule, and whether it matches a path.
 //!
-//! A file may have tens of thousands of rules with wildcards, and for each address all of them may have
-//! to be looked at. So most are ruled out by pairs of neighbouring bytes that the path does not have; the
-//! others cost a pass over the path, whatever they and it repeat.
+//! A file may have tens of thousands of rules with wildcards, and for each address all of them may
+//! have to be looked at. So most are ruled out by pairs of neighbouring bytes that the path does
+//! not have; the others cost a pass over the path, whatever they and it repeat.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,8 @@ use super::normal_path;
 /// Pairs that a rule names: more of them rule out more, and take more memory.
 const NAMED: usize = 4;
 
-/// In the order in which they are tried: the longest first, and of those of one length `Allow` first.
+/// In the order in which they are tried: the longest first, and of those of one length `Allow`
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rule {
     len: Reverse<usize>,

@@ -1,8 +1,9 @@
-//! `--seen filter-only`: a Bloom filter and nothing else, as crawlers do that trade pages for memory.
+//! `--seen filter-only`: a Bloom filter and nothing else, as crawlers do that trade pages for
+//! memory.
 //!
 //! A false positive looks like "already seen": the URL is dropped and never fetched. Beside it, the
-//! store says what the truth is, so that the losses can be counted. What would have been discovered on
-//! lost pages is not in this count; nobody has seen it.
+//! store says what the truth is, so that the losses can be counted. What would have been discovered
+//! on lost pages is not in this count; nobody has seen it.
 
 use std::collections::HashSet;
 

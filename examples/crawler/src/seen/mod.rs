@@ -1,8 +1,8 @@
 //! Whether a URL was discovered before: one question, four ways to answer it.
 //!
-//! The truth is in the store in every mode, written in the batch that discovers a URL; the modes differ
-//! in what is asked. In front of all of them stands a cache of recent URLs, because links repeat: on
-//! real sites more than 98 of 100 are to pages seen moments ago.
+//! The truth is in the store in every mode, written in the batch that discovers a URL; the modes
+//! differ in what is asked. In front of all of them stands a cache of recent URLs, because links
+//! repeat: on real sites more than 98 of 100 are to pages seen moments ago.
 //!
 //! Invariants:
 //! 1. A URL that the front knows is in the store, or in the batch that is being made. The front keeps

@@ -1,9 +1,10 @@
 //! `--seen sled`: a store without filters as the peer. Every question that its cache cannot answer
 //! reads the disk.
 //!
-//! It lives in a directory of its own that ends with the program, and is filled from the store when the
-//! program starts: the store is the truth. sled does not say which questions it read the disk for; all
-//! of them count as verified, and the reads of the whole process are in the system's books.
+//! It lives in a directory of its own that ends with the program, and is filled from the store when
+//! the program starts: the store is the truth. sled does not say which questions it read the disk
+//! for; all of them count as verified, and the reads of the whole process are in the system's
+//! books.
 
 use criba::Db;
 

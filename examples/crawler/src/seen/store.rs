@@ -1,5 +1,5 @@
-//! `--seen store`: the store's own filters say "certainly new" without the disk; what they cannot rule
-//! out is looked up.
+//! `--seen store`: the store's own filters say "certainly new" without the disk; what they cannot
+//! rule out is looked up.
 //!
 //! A lookup is a `Db::explain`: the same lookup as `Db::get`, with an account of what it asked.
 
@@ -43,7 +43,8 @@ impl Seen for InStore {
         let lookup = self.db.explain(key)?;
         let certainly_new = account(&lookup, counts);
         if certainly_new && self.doubts() {
-            // A false positive, made up: the answer must come from the data. Iterators ask no filter.
+            // A false positive, made up: the answer must come from the data. Iterators ask no
+            // filter.
             counts.answered_by_filter -= 1;
             counts.verified_on_disk += 1;
             counts.false_positives += 1;

@@ -1,8 +1,8 @@
 //! A site to crawl, served by the program itself: pages as they are, and what goes wrong with them.
 //!
-//! The site knows where each of its links leads because it wrote them; nothing here reads HTML, joins
-//! addresses or judges traps. So what a crawler should do is told by another way than that by which the
-//! crawler does it.
+//! The site knows where each of its links leads because it wrote them; nothing here reads HTML,
+//! joins addresses or judges traps. So what a crawler should do is told by another way than that by
+//! which the crawler does it.
 
 mod endless;
 mod oddities;
@@ -69,7 +69,8 @@ impl Site {
         TrapLimits::new(YEAR)
     }
 
-    /// What a correct crawler requests, all of it and nothing else; sitemaps are read, `nofollow` holds.
+    /// What a correct crawler requests, all of it and nothing else; sitemaps are read, `nofollow`
+    /// holds.
     pub(crate) fn expected(&self) -> Expected {
         let mut expected = Expected::default();
         let mut waiting = vec!["/", "/robots.txt"];

@@ -1,5 +1,5 @@
-//! What real sites have that crawlers stumble over. Whatever stands below `/hidden/` is named in places
-//! where nothing is a link; a request for it is a mistake.
+//! What real sites have that crawlers stumble over. Whatever stands below `/hidden/` is named in
+//! places where nothing is a link; a request for it is a mistake.
 
 use super::endless;
 use super::resource::{Resource, Resources};

@@ -1,5 +1,5 @@
-//! The ordinary pages: a tree by which all are reached, and links across it, spelled in every way that
-//! means the same.
+//! The ordinary pages: a tree by which all are reached, and links across it, spelled in every way
+//! that means the same.
 
 use std::fmt::Write as _;
 

@@ -55,7 +55,8 @@ fn what_no_name_has_goes_and_its_space_comes_back() {
     place.forget("more");
     let gone = place.gc();
     assert_eq!((gone.removed, gone.kept), (30, none.kept - 30));
-    // 30 times 20,000 bytes, but for the blocks at the two ends of each: what stays may lie between.
+    // 30 times 20,000 bytes, but for the blocks at the two ends of each: what stays may lie
+    // between.
     let after = place.pack_bytes();
     assert!(
         before - after > 30 * (20_000 - 2 * 4096),

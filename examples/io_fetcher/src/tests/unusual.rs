@@ -71,8 +71,8 @@ fn links_specials_and_strange_names() {
     assert_eq!(place.run(&["list"]).unwrap_err().exit, Exit::Locked);
 }
 
-/// Files that cannot be read, in ways that root does not get around: what was listed is something else
-/// by the time it is opened, or the device fails.
+/// Files that cannot be read, in ways that root does not get around: what was listed is something
+/// else by the time it is opened, or the device fails.
 #[test]
 fn what_cannot_be_read_is_skipped_and_the_rest_is_stored() {
     let place = Place::new();
