@@ -214,6 +214,18 @@ impl fmt::Display for Corruption {
     }
 }
 
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;

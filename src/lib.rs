@@ -31,6 +31,10 @@ mod sharded_counter;
 
 mod turns;
 
+mod locks;
+
+mod remains;
+
 // Bytes on disk, both ways: pure functions over slices.
 mod format;
 
@@ -62,16 +66,24 @@ mod merge;
 // Keeps the tree in shape.
 mod compaction;
 
+// What a store lends to its trees.
+mod services;
+
+// One sorted set of keys.
+mod tree;
+
+// An open store: what all its trees share.
+mod store;
+
+// What is done to a whole store, seldom.
+mod tools;
+
 // The store as its users see it.
 mod db;
 
 pub use criba_filters::segment::BloomierBits;
-pub use db::explain::{Explanation, FilterOutcome, Outcome, Source, Step};
-pub use db::stats::{
-    CacheStats, CompactionStats, Event, EventKind, LookupStats, MemtableStats, RecoveryReport,
-    RunStats, StallStats, Stats, TornTail,
-};
-pub use db::{Batch, Builder, CompactionJob, Db, Iter, Rebuilt, Repaired, Snapshot, Verification};
+pub use db::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
+pub use db::{Batch, Builder, CompactionJob, Db, Iter, Snapshot};
 pub use error::{Corruption, Error, Result};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;
@@ -80,8 +92,12 @@ pub use options::{
     Strategy,
 };
 pub use segment::{BlockInfo, FilterStats, Inspection, RegionInfo, SegmentStats};
+pub use services::{Event, EventKind};
 pub use slice::Slice;
 pub use storage::Io;
+pub use store::{RecoveryReport, TornTail};
+pub use tools::{Rebuilt, Repaired, Verification};
+pub use tree::{Explanation, FilterOutcome, LookupStats, Outcome, Source, Step};
 
 /// The programs in the README compile.
 #[cfg(doctest)]

@@ -1,19 +1,15 @@
 //! Collects [`Stats`] from the parts of an open store.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::Arc;
 
 use crate::cache::{Cache, Weigh};
 use crate::segment::{self, Segment, SegmentStats};
+use crate::services::Tally;
+use crate::store::Store;
+use crate::tree::{View, counted};
 use crate::version::Version;
 
-use super::estimate::counted;
-use super::shared::{Shared, View, lock};
 use super::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
-
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
 
 fn cache_stats<V: Weigh + Clone>(cache: &Cache<V>) -> CacheStats {
     let (hits, misses) = cache.hits_and_misses();
@@ -45,77 +41,71 @@ fn live_bytes(live: f64, segments: &[SegmentStats]) -> f64 {
     files * (of_values / raw * live / values).min(1.0)
 }
 
-impl Shared {
-    /// Everything the store knows about itself; nothing is read.
-    pub(crate) fn stats(&self) -> Stats {
-        let view = self.view.load_full();
-        let counters = &self.counters;
-        Stats {
-            sequence: self.visible().0,
-            memtable: self.memtable_stats(&view),
-            runs: self.run_stats(&view.version),
-            reads: self.counting.total(),
-            written_bytes: self.counting.written_bytes(),
-            syncs: self.counting.syncs(),
-            lookups: counters.lookups.load(),
-            block_cache: cache_stats(&self.caches.blocks),
-            entry_cache: cache_stats(&self.caches.entries.cache),
-            filter_cache: cache_stats(&self.caches.pages),
-            compactions: CompactionStats {
-                merges: load(&counters.compactions),
-                moves: load(&counters.moves),
-                parts: load(&counters.compacted_parts),
-                dropped: load(&counters.dropped),
-                flushed_bytes: load(&counters.flushed_bytes),
-                merged_bytes: load(&counters.compacted_bytes),
-                merge_time: Duration::from_nanos(load(&counters.compaction_ns)),
-                debt_bytes: load(&self.debt_bytes),
-                is_settled: self.is_settled(),
-                user_bytes: load(&counters.user_bytes),
-            },
-            stalls: StallStats {
-                slowed: load(&counters.slowed),
-                slowed_time: Duration::from_nanos(load(&counters.slowed_ns)),
-                stopped: load(&counters.stopped),
-                stopped_time: Duration::from_nanos(load(&counters.stopped_ns)),
-            },
-            events: lock(&self.events).iter().cloned().collect(),
-            recovery: self.recovery.clone(),
-        }
+/// Everything the store knows about itself; nothing is read.
+pub(super) fn stats(store: &Store) -> Stats {
+    let view = store.tree().view_to_keep();
+    let (monitor, counting) = (store.monitor(), store.counting());
+    let caches = &store.services().caches;
+    Stats {
+        sequence: store.visible().0,
+        memtable: memtable_stats(store, &view),
+        runs: run_stats(store, &view.version),
+        reads: counting.total(),
+        written_bytes: counting.written_bytes(),
+        syncs: counting.syncs(),
+        lookups: store.tree().lookups().load(),
+        block_cache: cache_stats(&caches.blocks),
+        entry_cache: cache_stats(&caches.entries.cache),
+        filter_cache: cache_stats(&caches.pages),
+        compactions: CompactionStats {
+            merges: monitor.total(Tally::Compactions),
+            moves: monitor.total(Tally::Moves),
+            parts: monitor.total(Tally::CompactedParts),
+            dropped: monitor.total(Tally::Dropped),
+            flushed_bytes: monitor.total(Tally::FlushedBytes),
+            merged_bytes: monitor.total(Tally::CompactedBytes),
+            merge_time: monitor.total_time(Tally::CompactionNs),
+            debt_bytes: store.debt_bytes(),
+            is_settled: store.is_settled(),
+            user_bytes: monitor.total(Tally::UserBytes),
+        },
+        stalls: StallStats {
+            slowed: monitor.total(Tally::Slowed),
+            slowed_time: monitor.total_time(Tally::SlowedNs),
+            stopped: monitor.total(Tally::Stopped),
+            stopped_time: monitor.total_time(Tally::StoppedNs),
+        },
+        events: monitor.events(),
+        recovery: store.recovery().clone(),
     }
+}
 
-    fn memtable_stats(&self, view: &View) -> MemtableStats {
-        MemtableStats {
-            active_bytes: view.active.bytes(),
-            active_entries: view.active.entry_count(),
-            sealed_count: view.sealed.len() as u64,
-            sealed_bytes: view.sealed.iter().map(|sealed| sealed.table.bytes()).sum(),
-            flushes: load(&self.counters.flushes),
-        }
+fn memtable_stats(store: &Store, view: &View) -> MemtableStats {
+    MemtableStats {
+        active_bytes: view.active.bytes(),
+        active_entries: view.active.entry_count(),
+        sealed_count: view.sealed.len() as u64,
+        sealed_bytes: view.sealed.iter().map(|sealed| sealed.table.bytes()).sum(),
+        flushes: store.monitor().total(Tally::Flushes),
     }
+}
 
-    fn run_stats(&self, version: &Version) -> Vec<RunStats> {
-        let live = &counted(version).live_by_run;
-        let lookups = self.lookups_in_runs();
-        let runs = version.runs().iter().zip(live).map(|(run, live)| {
-            let segments = run
-                .segments
-                .iter()
-                .map(|one| self.segment_stats(one, lookups));
-            let segments: Vec<SegmentStats> = segments.collect();
-            RunStats {
-                level: run.level,
-                live_keys: live.round() as u64,
-                live_bytes: live_bytes(*live, &segments).round() as u64,
-                segments,
-            }
-        });
-        runs.collect()
-    }
-
-    fn segment_stats(&self, segment: &Segment, lookups: u64) -> SegmentStats {
+fn run_stats(store: &Store, version: &Version) -> Vec<RunStats> {
+    let live = &counted(version).live_by_run;
+    let lookups = store.tree().lookups().in_runs_so_far();
+    let segment_stats = |segment: &Arc<Segment>| {
         let name = segment::file_name(segment.meta.id);
-        let reads = self.counting.of(&name).unwrap_or_default();
+        let reads = store.counting().of(&name).unwrap_or_default();
         segment.stats(reads, lookups)
-    }
+    };
+    let runs = version.runs().iter().zip(live).map(|(run, live)| {
+        let segments: Vec<SegmentStats> = run.segments.iter().map(segment_stats).collect();
+        RunStats {
+            level: run.level,
+            live_keys: live.round() as u64,
+            live_bytes: live_bytes(*live, &segments).round() as u64,
+            segments,
+        }
+    });
+    runs.collect()
 }

@@ -9,10 +9,27 @@ use crate::options::{
     Recovery, Strategy,
 };
 use crate::storage::{Disk, Io, Storage};
+use crate::store::Session;
 
 use criba_filters::segment::CustomFilter;
 
-use super::Db;
+use super::handle::Db;
+
+impl Db {
+    /// Opens the store in this directory, or makes one, with default options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Builder::open`].
+    pub fn open(path: impl Into<PathBuf>) -> Result<Db> {
+        Db::builder(path).open()
+    }
+
+    /// Chooses options for the store in this directory.
+    pub fn builder(path: impl Into<PathBuf>) -> Builder {
+        Builder::new(path.into())
+    }
+}
 
 /// Chooses the options of a store: made by [`Db::builder`], ended by [`Builder::open`].
 ///
@@ -278,6 +295,6 @@ impl Builder {
             Some(storage) => storage,
             None => Arc::new(Disk::new(&self.path, self.options.io)),
         };
-        Db::open_in(self.path, self.options, storage)
+        Session::open(self.path, self.options, storage).map(Db::new)
     }
 }

@@ -1,6 +1,5 @@
 //! A moment of the store, to read at for as long as one likes.
 
-use std::collections::btree_map::Entry;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -9,9 +8,9 @@ use crate::bounds::{Bounds, owned_bounds, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::slice::Slice;
+use crate::store::Store;
 
-use super::scan::Iter;
-use super::shared::{Shared, lock};
+use super::iter::Iter;
 
 /// The store as it was when the snapshot was taken: see [`Db::snapshot`](crate::Db::snapshot).
 ///
@@ -24,7 +23,7 @@ pub struct Snapshot {
 
 /// A registered sequence.
 struct Held {
-    shared: Arc<Shared>,
+    store: Arc<Store>,
     sequence: Sequence,
     /// Why it cannot be read: it was taken after the close, or in a forked child.
     refused: Option<Error>,
@@ -32,45 +31,33 @@ struct Held {
 
 impl Held {
     fn check(&self) -> Result<()> {
-        self.shared.origin.check()?;
+        self.store.monitor().origin().check()?;
         self.refused.clone().map_or(Ok(()), Err)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.shared.origin.is_elsewhere() {
-            return self.shared.leak();
+        if self.store.monitor().origin().is_elsewhere() {
+            return self.store.leak();
         }
-        let mut snapshots = lock(&self.shared.snapshots);
-        if let Entry::Occupied(mut count) = snapshots.entry(self.sequence) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        self.store.services().snapshots.release(self.sequence);
     }
 }
 
-/// Keeps what the newest visible sequence sees.
-fn register(shared: &Shared) -> Sequence {
-    // Under the lock, so that a flush either knows this snapshot or began with entries that
-    // are all visible to it (every interleaving: `tests/it/interleavings.rs`).
-    let mut snapshots = lock(&shared.snapshots);
-    let sequence = shared.visible();
-    *snapshots.entry(sequence).or_default() += 1;
-    sequence
-}
-
 impl Snapshot {
-    pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
-        let (sequence, refused) = match shared.origin.check() {
-            Ok(()) => (register(shared), shared.check_open().err()),
-            Err(forked) => (shared.visible(), Some(forked)),
+    pub(super) fn take(store: &Arc<Store>) -> Snapshot {
+        let monitor = store.monitor();
+        let (sequence, refused) = match monitor.origin().check() {
+            Ok(()) => {
+                let sequence = store.services().snapshots.register(|| store.visible());
+                (sequence, monitor.check_open().err())
+            }
+            Err(forked) => (store.visible(), Some(forked)),
         };
         Snapshot {
             held: Arc::new(Held {
-                shared: Arc::clone(shared),
+                store: Arc::clone(store),
                 sequence,
                 refused,
             }),
@@ -84,7 +71,8 @@ impl Snapshot {
     /// As for [`Db::get`](crate::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.held.check()?;
-        self.held.shared.get(key.as_ref(), Some(self.held.sequence))
+        let held = &self.held;
+        held.store.tree().get(key.as_ref(), || held.sequence)
     }
 
     /// The values of many keys, in the order of the keys: see [`Db::get_many`](crate::Db::get_many).
@@ -95,7 +83,7 @@ impl Snapshot {
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         self.held.check()?;
         let held = &self.held;
-        held.shared.get_many(keys, Some(held.sequence))
+        held.store.tree().get_many(keys, || held.sequence)
     }
 
     /// Whether a key is there. Cost as for [`Snapshot::get`].
@@ -118,7 +106,8 @@ impl Snapshot {
     }
 
     fn walk(&self, bounds: Bounds) -> Iter {
-        Iter::new(&self.held.shared, Some(self.held.sequence), bounds).refused_by(self.held.check())
+        let held = &self.held;
+        Iter::new(&held.store, Some(held.sequence), bounds).refused_by(held.check())
     }
 
     /// All entries.

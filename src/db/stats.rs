@@ -1,12 +1,13 @@
 //! What the store says about itself: plain values, taken at one moment.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::loss::Loss;
 use crate::segment::SegmentStats;
+use crate::services::Event;
 use crate::storage::{ReadCause, ReadCounts};
+use crate::store::RecoveryReport;
+use crate::tree::LookupStats;
 
 /// The state and the counters of an open store. Counters start at zero at `open`.
 #[derive(Clone, Debug, Default)]
@@ -73,42 +74,6 @@ pub struct RunStats {
     pub live_bytes: u64,
     /// In key order.
     pub segments: Vec<SegmentStats>,
-}
-
-/// Point lookups, by where they ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LookupStats {
-    /// All lookups.
-    pub lookups: u64,
-    /// Answered by a memtable.
-    pub memtable_hits: u64,
-    /// Answered by a segment.
-    pub segment_hits: u64,
-    /// The key was nowhere.
-    pub absent: u64,
-    /// Data blocks read from storage by the lookups that a segment answered.
-    pub hit_block_reads: u64,
-    /// Bytes of these blocks on disk.
-    pub hit_block_bytes: u64,
-    /// Data blocks read from storage, in vain, by the lookups of keys that were nowhere.
-    pub absent_block_reads: u64,
-    /// Bytes of these blocks on disk.
-    pub absent_block_bytes: u64,
-}
-
-impl LookupStats {
-    /// Data blocks read from storage for each lookup that a segment answered, with a value or a
-    /// tombstone. `None` before the first one.
-    pub fn reads_per_hit(&self) -> Option<f64> {
-        ratio(self.hit_block_reads as f64, self.segment_hits as f64)
-    }
-
-    /// Data blocks read from storage for each lookup of a key that was nowhere. `None` before the
-    /// first one.
-    pub fn reads_per_absent(&self) -> Option<f64> {
-        ratio(self.absent_block_reads as f64, self.absent as f64)
-    }
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {
@@ -180,104 +145,6 @@ pub struct StallStats {
     pub stopped: u64,
     /// Time that took, over all writers.
     pub stopped_time: Duration,
-}
-
-/// Something worth knowing that happened in the background.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Event {
-    /// Time since `open`.
-    pub at: Duration,
-    /// What happened.
-    pub what: EventKind,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EventKind {
-    /// A memtable became segments.
-    Flushed {
-        /// Entries written.
-        entries: u64,
-        /// Bytes of the new files.
-        bytes: u64,
-        /// Time it took.
-        took: Duration,
-    },
-    /// Segments were merged into a level.
-    Compacted {
-        /// The level that took the result.
-        level: u32,
-        /// Segments merged.
-        inputs: u64,
-        /// Bytes of the new files.
-        bytes: u64,
-        /// Time it took.
-        took: Duration,
-    },
-    /// Writers are slowed: this many memtables wait.
-    Slowed {
-        /// Memtables that wait for their flush.
-        sealed: u64,
-    },
-    /// Writers are stopped: this many memtables wait.
-    Stopped {
-        /// Memtables that wait for their flush.
-        sealed: u64,
-    },
-    /// Background work failed and will be tried again, or the store is poisoned.
-    Failed {
-        /// The error, in words.
-        what: String,
-    },
-    /// A filter is damaged; its segment is read without it.
-    DamagedFilter {
-        /// The segment.
-        segment: u64,
-    },
-    /// The program's own filter was not built; the segment is read without one.
-    FilterNotBuilt {
-        /// The segment.
-        segment: u64,
-        /// Why, in words.
-        what: String,
-    },
-}
-
-/// What `open` found and did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecoveryReport {
-    /// Whether the last user closed the store.
-    pub clean: bool,
-    /// Batches replayed from journals.
-    pub batches: u64,
-    /// Operations in them.
-    pub operations: u64,
-    /// Torn tails that were dropped: writes that were never acknowledged as durable.
-    pub torn: Vec<TornTail>,
-    /// What was given up that no crash explains: see [`Recovery`](crate::Recovery). Empty when
-    /// nothing was damaged.
-    pub lost: Vec<Loss>,
-    /// Files that were kept under these names because they are damaged.
-    pub quarantined: Vec<String>,
-    /// Files that are not the store's. They are left alone.
-    pub unknown_files: Vec<String>,
-    /// Files of the store that nothing refers to any more, removed by `open`.
-    pub removed_files: Vec<String>,
-}
-
-/// A torn tail of a journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TornTail {
-    /// The journal.
-    pub path: PathBuf,
-    /// Where the intact part ends, in bytes.
-    pub offset: u64,
-    /// Bytes dropped.
-    pub dropped_bytes: u64,
 }
 
 impl RunStats {

@@ -81,6 +81,10 @@ impl Footer {
         for sum in [self.filter_header_sum, self.index_sum, self.properties_sum] {
             bytes.extend_from_slice(&sum.to_le_bytes());
         }
+        assert!(
+            self.file_len >= FOOTER_BYTES as u64,
+            "a file ends with its footer"
+        );
         let sum = checksum::at(identity, self.offset(), &[&bytes]);
         bytes.extend_from_slice(&sum.to_le_bytes());
         (bytes, sum)

@@ -47,6 +47,10 @@ impl Footer {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.header_sum.to_le_bytes());
+        assert!(
+            self.file_len >= FOOTER_BYTES as u64,
+            "a file ends with its footer"
+        );
         let sum = checksum::at(identity, self.offset(), &[&bytes]);
         bytes.extend_from_slice(&sum.to_le_bytes());
         bytes

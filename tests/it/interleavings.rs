@@ -44,7 +44,7 @@ fn retained(versions: &[u64], snapshots: &[u64]) -> Vec<u64> {
 }
 
 /// Where the entries of the first memtable are, at first in the active one: see `View` in
-/// `src/db/shared.rs`.
+/// `src/tree/view.rs`.
 const SEALED: usize = 1;
 const FLUSHED: usize = 2;
 

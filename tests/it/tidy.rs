@@ -1,5 +1,7 @@
 //! The rules of the house that no compiler checks.
 
+mod circles;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

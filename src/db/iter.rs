@@ -1,0 +1,122 @@
+//! Iterators over a range of keys.
+
+use crate::bounds::Bounds;
+use crate::cursor::Direction;
+use crate::error::{Error, Result};
+use crate::key::Sequence;
+use crate::origin::Origin;
+use crate::slice::Slice;
+use crate::store::Store;
+use crate::tree::Scan;
+
+/// Keys and values in key order, from both ends.
+///
+/// It sees the store as it was when the iterator was made, owns what it needs, and can be sent
+/// to another thread. It holds on to the files and memtables of that moment; drop it when it is
+/// no longer needed. Reads one data block for each block's worth of entries.
+///
+/// After an error it ends.
+#[derive(Debug)]
+pub struct Iter {
+    origin: Origin,
+    scan: Scan,
+    /// Why there is nothing to read: the one thing that is returned.
+    refused: Option<Error>,
+    ended: bool,
+}
+
+impl Iter {
+    pub(super) fn new(store: &Store, at: Option<Sequence>, bounds: Bounds) -> Iter {
+        Iter {
+            origin: store.monitor().origin().clone(),
+            scan: Scan::new(store.tree(), || store.visible(), at, bounds),
+            refused: None,
+            ended: false,
+        }
+    }
+
+    /// An iterator that returns the error, if there is one, and nothing else.
+    pub(super) fn refused_by(mut self, check: Result<()>) -> Iter {
+        self.refused = check.err();
+        self
+    }
+
+    /// Stands at the next entry of a direction; `false` at the end, and ever after.
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        let found = match self.origin.check() {
+            Ok(()) => match self.refused.take() {
+                Some(error) => Err(error),
+                None => self.scan.advance(direction),
+            },
+            Err(forked) => Err(forked),
+        };
+        self.ended = !matches!(found, Ok(true));
+        found
+    }
+
+    /// The next entry of a direction, to be kept.
+    fn take(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+        match self.advance(direction) {
+            Ok(true) => self.scan.owned_entry(direction).map(Ok),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The next key and value from the front, shown where they are: until the next call.
+    ///
+    /// As [`Iterator::next`], for those who look at entries and keep few: nothing is copied or
+    /// counted for them. Both may be called in turn.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// # db.put("a", "12")?;
+    /// # db.put("b", "345")?;
+    /// let mut bytes = 0;
+    /// let mut entries = db.iter();
+    /// while let Some(entry) = entries.next_ref() {
+    ///     let (_key, value) = entry?;
+    ///     bytes += value.len();
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_ref(&mut self) -> Option<Result<(&[u8], &[u8])>> {
+        match self.advance(Direction::Forward) {
+            Ok(true) => self.scan.entry(Direction::Forward).map(Ok),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        if self.origin.is_elsewhere() {
+            // The files that only the view needs are the parent's.
+            self.scan.leak();
+        }
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Slice, Slice)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.take(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.take(Direction::Backward)
+    }
+}
+
+impl std::iter::FusedIterator for Iter {}

@@ -1,0 +1,66 @@
+//! What happened in the background, for [`Stats`](crate::Stats).
+
+use std::time::Duration;
+
+/// Something worth knowing that happened in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// Time since `open`.
+    pub at: Duration,
+    /// What happened.
+    pub what: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A memtable became segments.
+    Flushed {
+        /// Entries written.
+        entries: u64,
+        /// Bytes of the new files.
+        bytes: u64,
+        /// Time it took.
+        took: Duration,
+    },
+    /// Segments were merged into a level.
+    Compacted {
+        /// The level that took the result.
+        level: u32,
+        /// Segments merged.
+        inputs: u64,
+        /// Bytes of the new files.
+        bytes: u64,
+        /// Time it took.
+        took: Duration,
+    },
+    /// Writers are slowed: this many memtables wait.
+    Slowed {
+        /// Memtables that wait for their flush.
+        sealed: u64,
+    },
+    /// Writers are stopped: this many memtables wait.
+    Stopped {
+        /// Memtables that wait for their flush.
+        sealed: u64,
+    },
+    /// Background work failed and will be tried again, or the store is poisoned.
+    Failed {
+        /// The error, in words.
+        what: String,
+    },
+    /// A filter is damaged; its segment is read without it.
+    DamagedFilter {
+        /// The segment.
+        segment: u64,
+    },
+    /// The program's own filter was not built; the segment is read without one.
+    FilterNotBuilt {
+        /// The segment.
+        segment: u64,
+        /// Why, in words.
+        what: String,
+    },
+}

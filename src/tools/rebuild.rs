@@ -1,0 +1,96 @@
+//! Rebuilds filters without rewriting data.
+
+use criba_filters::segment::FilterSpec;
+
+use crate::bounds::Bounds;
+use crate::compaction::FileNumbers;
+use crate::error::{Error, Result};
+use crate::manifest::SegmentMeta;
+use crate::segment::{self, Segment, SidecarOptions};
+use crate::store::Store;
+
+/// What [`Db::rebuild_filters`](crate::Db::rebuild_filters) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rebuilt {
+    /// Segments that overlap the range.
+    pub segments: u64,
+    /// Of these, given a new filter.
+    pub rebuilt: u64,
+    /// Bytes of the new filter files.
+    pub written_bytes: u64,
+}
+
+/// Rebuilds the filters of all segments that overlap a range, where they are not what the policy
+/// asks for.
+pub(crate) fn rebuild_filters(store: &Store, range: &Bounds) -> Result<Rebuilt> {
+    store.monitor().check_writable()?;
+    let mut done = Rebuilt::default();
+    let version = store.tree().version();
+    let overlapping = version.segments().filter(|one| one.overlaps(range));
+    for id in overlapping.map(|segment| segment.meta.id) {
+        if !store.claim(id)? {
+            continue;
+        }
+        let rebuilt = rebuild_filter(store, id);
+        store.let_go(id);
+        done.segments += 1;
+        if let Some(bytes) = rebuilt? {
+            done.rebuilt += 1;
+            done.written_bytes += bytes;
+        }
+    }
+    Ok(done)
+}
+
+/// Rebuilds the filter of one segment that nobody else works on; `None` when it fits.
+fn rebuild_filter(store: &Store, id: u64) -> Result<Option<u64>> {
+    let (tree, services) = (store.tree(), store.services());
+    let version = tree.version();
+    let Some(segment) = version.segments().find(|one| one.meta.id == id) else {
+        return Ok(None);
+    };
+    let customs = &store.options().customs;
+    let wanted = tree.filter_for_rebuilt(&version, segment);
+    let Some(spec) = wanted.filter(|_| !segment.filter_fits(wanted, customs)) else {
+        return Ok(None);
+    };
+    let file = services.catalog.allocate()?;
+    let written = write_filter(store, segment, file, spec)
+        .and_then(|(bytes, meta)| tree.install_filter(segment, meta).map(|()| bytes));
+    if let Err(error) = &written
+        && !store.monitor().is_poisoned()
+    {
+        let name = segment::filter_file_name(file);
+        if services.storage.remove(&name).is_ok() || matches!(error, Error::Missing { .. }) {
+            services.catalog.give_back(file);
+        }
+    }
+    written.map(Some)
+}
+
+fn write_filter(
+    store: &Store,
+    segment: &Segment,
+    file: u64,
+    spec: FilterSpec,
+) -> Result<(u64, SegmentMeta)> {
+    let services = store.services();
+    let storage = &services.storage;
+    let options = SidecarOptions {
+        id: file,
+        store_id: services.store_id,
+        hash_seed: services.hash_seed,
+        spec,
+        customs: store.options().customs.clone(),
+        salt: segment::filter_salt(services.hash_seed, file),
+    };
+    let bytes = segment.write_sidecar(storage, &services.no_caches, &options)?;
+    let synced = storage.sync_dir();
+    synced.map_err(|error| Error::io(storage.path_of(""), error))?;
+    let meta = SegmentMeta {
+        filter_file: file,
+        ..segment.meta.clone()
+    };
+    Ok((bytes, meta))
+}

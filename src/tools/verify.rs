@@ -1,0 +1,163 @@
+//! Verifies what the store has in segments: each for itself, and that newer runs hold newer entries.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::cursor::Item;
+use crate::error::{Error, Result};
+use crate::key::Sequence;
+use crate::segment::{Caches, Segment, Verifier, file_name};
+use crate::services::Services;
+use crate::slice::Slice;
+use crate::store::Store;
+use crate::version::Run;
+
+/// What [`Db::verify`](crate::Db::verify) has found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Verification {
+    /// Segments that were looked at.
+    pub segments: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Entries that could be read.
+    pub entries: u64,
+    /// What is wrong: nothing when the store is sound. At most 100 for each segment.
+    pub findings: Vec<Error>,
+}
+
+/// Keys between two looks of a watcher.
+const STRIDE: u64 = 4096;
+
+/// Verifies all segments of a store. `watch` is called now and then: how many entries were read,
+/// and of how many.
+pub(crate) fn verify(store: &Store, watch: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
+    store.monitor().check_open()?;
+    let services = store.services();
+    let version = store.tree().version();
+    let mut report = Verification::default();
+    for segment in version.segments() {
+        report.segments += 1;
+        report.bytes += segment.meta.file_len;
+    }
+    for run in version.runs() {
+        report.findings.extend(overlaps(services, run));
+    }
+    let expected: u64 = version.segments().map(|one| one.counts().entries).sum();
+    let runs = version.runs().iter();
+    let runs = runs.map(|run| RunVerifier::new(run, services.hash_seed, &services.no_caches));
+    let mut walk = Walk {
+        runs: runs.collect(),
+        entries: 0,
+    };
+    let mut keys = 0;
+    while let Some(key) = walk.least_key() {
+        walk.pass(&key);
+        keys += 1;
+        if u64::is_multiple_of(keys, STRIDE) {
+            watch(walk.entries, expected);
+        }
+    }
+    watch(expected, expected);
+    report.entries = walk.entries;
+    for run in walk.runs {
+        report.findings.extend(run.findings);
+    }
+    Ok(report)
+}
+
+/// Segments of a run that overlap.
+fn overlaps(services: &Services, run: &Run) -> Vec<Error> {
+    let pairs = run.segments.windows(2);
+    let overlapping = pairs.filter(|pair| pair[0].meta.last_key >= pair[1].meta.first_key);
+    let finding = |pair: &[Arc<Segment>]| {
+        let path = services.storage.path_of(&file_name(pair[1].meta.id));
+        Error::corrupt(&path, 0, "the segment overlaps another one of its run")
+    };
+    overlapping.map(finding).collect()
+}
+
+/// All runs, newest first, key by key.
+struct Walk {
+    runs: Vec<RunVerifier>,
+    entries: u64,
+}
+
+impl Walk {
+    fn least_key(&self) -> Option<Slice> {
+        let heads = self.runs.iter().filter_map(|run| run.head.as_ref());
+        heads.map(|item| &item.key).min().cloned()
+    }
+
+    /// Passes over all entries of a key: those of a newer run are newer.
+    fn pass(&mut self, key: &[u8]) {
+        let mut oldest = Sequence(u64::MAX);
+        for run in &mut self.runs {
+            let mut oldest_here = oldest;
+            while let Some(item) = run.head.take_if(|item| *item.key == *key) {
+                if item.sequence >= oldest {
+                    run.find_too_new();
+                }
+                oldest_here = oldest_here.min(item.sequence);
+                self.entries += 1;
+                run.advance();
+            }
+            oldest = oldest_here;
+        }
+    }
+}
+
+/// The entries of a run, while its segments are verified.
+struct RunVerifier {
+    rest: VecDeque<Arc<Segment>>,
+    current: Option<Verifier>,
+    head: Option<Item>,
+    hash_seed: u64,
+    no_caches: Arc<Caches>,
+    has_too_new: bool,
+    findings: Vec<Error>,
+}
+
+impl RunVerifier {
+    fn new(run: &Run, hash_seed: u64, no_caches: &Arc<Caches>) -> RunVerifier {
+        let mut verifier = RunVerifier {
+            rest: run.segments.iter().cloned().collect(),
+            current: None,
+            head: None,
+            hash_seed,
+            no_caches: Arc::clone(no_caches),
+            has_too_new: false,
+            findings: Vec::new(),
+        };
+        verifier.advance();
+        verifier
+    }
+
+    fn advance(&mut self) {
+        loop {
+            if let Some(current) = &mut self.current {
+                self.head = current.next();
+                if self.head.is_some() {
+                    return;
+                }
+                self.findings.append(&mut current.findings);
+            }
+            let Some(segment) = self.rest.pop_front() else {
+                self.current = None;
+                return;
+            };
+            self.has_too_new = false;
+            let caches = Arc::clone(&self.no_caches);
+            self.current = Some(Verifier::new(segment, self.hash_seed, caches));
+        }
+    }
+
+    /// Once for each segment: where one entry is misplaced, many are.
+    fn find_too_new(&mut self) {
+        if let Some(current) = &mut self.current
+            && !std::mem::replace(&mut self.has_too_new, true)
+        {
+            current.find_misplaced();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Makes what a compaction has done live: first durably, then for readers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::manifest::SegmentMeta;
+use crate::segment::Segment;
+use crate::services::Tally;
+
+use super::state::Tree;
+
+impl Tree {
+    /// Makes the outputs live and the inputs dead: first durably, then for readers.
+    pub(super) fn install_compacted(
+        &self,
+        added: Vec<Arc<Segment>>,
+        removed: &[u64],
+    ) -> Result<()> {
+        let is_written = |one: &&Arc<Segment>| !removed.contains(&one.meta.id);
+        let written = added.iter().filter(is_written);
+        let bytes = written.map(|one| one.meta.file_len).sum();
+        let services = self.services();
+        services.monitor.count(Tally::CompactedBytes, bytes);
+        services.catalog.commit(|manifest, edit| {
+            edit.added = added.iter().map(|segment| segment.meta.clone()).collect();
+            edit.removed = removed.to_vec();
+            self.add_traffic(manifest, edit);
+        })?;
+        // Before anybody sees the new tree, or another thread would find that nothing was done for long.
+        self.work_times().compacted(services.now_ms());
+        let stays: BTreeSet<u64> = added.iter().map(|segment| segment.meta.id).collect();
+        self.install(|view| {
+            for segment in view.version.segments() {
+                let id = segment.meta.id;
+                if removed.contains(&id) && !stays.contains(&id) {
+                    segment.retire();
+                }
+            }
+            view.with_version(view.version.with(added, removed))
+        });
+        Ok(())
+    }
+
+    /// Makes a segment live with a new filter: first durably, then for readers.
+    pub(crate) fn install_filter(&self, old: &Segment, meta: SegmentMeta) -> Result<()> {
+        let services = self.services();
+        let id = meta.id;
+        let loading = self.options().filter_loading();
+        let new = Segment::open(&services.storage, services.store_id, meta.clone(), &loading)?;
+        if let Some(damage) = new.damage().or_else(|| new.filter_damage()) {
+            return Err(damage.clone());
+        }
+        services.catalog.commit(|_, edit| {
+            edit.removed = vec![id];
+            edit.added = vec![meta];
+        })?;
+        let new = Arc::new(new.with_blocks_of(old));
+        self.install(|view| view.with_version(view.version.with(vec![new], &[id])));
+        old.retire_filter();
+        Ok(())
+    }
+}

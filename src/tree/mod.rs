@@ -1,0 +1,38 @@
+//! One sorted set of keys: what each keyspace of a store will have one of.
+//!
+//! A [`Tree`] has memtables, a version and their measures. It answers lookups and scans, turns
+//! memtables into segments, and plans and carries out merges. It knows no journal, no thread and no
+//! other tree: a store calls it, and lends it what trees share ([`Services`](crate::services)).
+
+mod age;
+mod claims;
+mod counters;
+mod demand;
+mod estimate;
+mod explain;
+mod filter_budget;
+mod flush;
+mod idle;
+mod insertion;
+mod install;
+mod lookup;
+mod manual;
+mod moves;
+mod planner_input;
+mod scan;
+mod state;
+mod subcompaction;
+mod tombstone_gaps;
+mod traffic;
+mod view;
+mod work_times;
+
+pub(crate) use claims::{Claims, KeyRange};
+pub use counters::LookupStats;
+pub(crate) use estimate::{approximate_len, approximate_len_in, counted};
+pub use explain::{Explanation, FilterOutcome, Outcome, Source, Step};
+pub(crate) use insertion::Insertion;
+pub(crate) use scan::Scan;
+pub(crate) use state::Tree;
+pub(crate) use subcompaction::{MergePlan, Merging, parts_max};
+pub(crate) use view::{Sealed, View};
