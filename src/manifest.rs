@@ -230,7 +230,7 @@ impl Manifest {
                 Err(malformed) => {
                     let is_torn = ordinal > 0
                         && current.clean_at.is_none()
-                        && !edit_follows(rest, &header, (ordinal, at as u64));
+                        && !edit_follows(rest, &header, ordinal, at as u64);
                     let damage = corrupt(at, malformed.what);
                     if !is_torn {
                         return Err(damage);
@@ -538,7 +538,7 @@ fn encoded(edit: &Edit, manifest_id: u64, ordinal: u64, offset: u64) -> Result<V
 }
 
 /// Whether an intact later edit stands behind a damaged one: then that is no torn tail.
-fn edit_follows(bytes: &[u8], header: &Header, (ordinal, offset): (u64, u64)) -> bool {
+fn edit_follows(bytes: &[u8], header: &Header, ordinal: u64, offset: u64) -> bool {
     (1..bytes.len().saturating_sub(EDIT_HEADER_BYTES)).any(|at| {
         let rest = &bytes[at..];
         // An ordinal a little higher is a cheap test; the checksum then decides.

@@ -131,12 +131,12 @@ impl Builder {
     }
 
     /// Whether a leveled tree makes one run of all that is alike in size, up to four times
-    /// [`Builder::level_base_bytes`] or so, when nothing is written for half a second, or too little
-    /// for a flush for longer than usual. Default yes: lookups and scans have fewer runs to ask
-    /// then. It costs at most five bytes written for each that is merged down; nine, and up to eight times
-    /// the base, in a pause that has lasted for as long as that takes at 650 MB a second. And whether flushed
-    /// runs that wait to be merged down are merged with each other meanwhile, where writers leave time
-    /// for it. Without it, pauses leave the tree as it is.
+    /// [`Builder::level_base_bytes`] or so, when nothing is written for half a second, or too
+    /// little for a flush for longer than usual. Default yes: lookups and scans have fewer runs to
+    /// ask then. It costs at most five bytes written for each that is merged down; nine, and up to
+    /// eight times the base, in a pause that has lasted for as long as that takes at 650 MB a
+    /// second. And whether flushed runs that wait to be merged down are merged with each other
+    /// meanwhile, where writers leave time for it. Without it, pauses leave the tree as it is.
     pub fn merge_in_pauses(mut self, merges: bool) -> Builder {
         self.options.tree.merge_in_pauses = merges;
         self
@@ -157,10 +157,10 @@ impl Builder {
         self
     }
 
-    /// Brings a filter of the program's own. Segments that carry a filter of its name are asked with
-    /// it. With [`FilterPolicy::Custom`](crate::FilterPolicy::Custom) new segments get the first one
-    /// that was brought. After it was built, it is asked for every key of its segment: if it denies
-    /// one, or panics, the segment is written without a filter and
+    /// Brings a filter of the program's own. Segments that carry a filter of its name are asked
+    /// with it. With [`FilterPolicy::Custom`](crate::FilterPolicy::Custom) new segments get the
+    /// first one that was brought. After it was built, it is asked for every key of its segment: if
+    /// it denies one, or panics, the segment is written without a filter and
     /// [`EventKind::FilterNotBuilt`](crate::EventKind::FilterNotBuilt) says so.
     ///
     /// A segment whose filter has a name that no filter here has is read without one.
@@ -191,11 +191,12 @@ impl Builder {
 
     /// Budget of the cache of data, in bytes; 0 for none. Default 64 MiB.
     ///
-    /// Data blocks have all of it until it is used up; from then on entries that are looked up again
-    /// and again stay without their blocks, in up to three quarters of it, and with
-    /// [`FilterResidency::Shared`] pages of filters in up to thirteen sixteenths. Beside it, up to a quarter as
-    /// much is for where groups of blocks lie and for their checksums, so that a lookup that the filter leads to
-    /// a group reads some hundred bytes in place of a block: eight bytes for each group of blocks that lookups read.
+    /// Data blocks have all of it until it is used up; from then on entries that are looked up
+    /// again and again stay without their blocks, in up to three quarters of it, and with
+    /// [`FilterResidency::Shared`] pages of filters in up to thirteen sixteenths. Beside it, up to
+    /// a quarter as much is for where groups of blocks lie and for their checksums, so that a
+    /// lookup that the filter leads to a group reads some hundred bytes in place of a block: eight
+    /// bytes for each group of blocks that lookups read.
     pub fn cache_bytes(mut self, bytes: u64) -> Builder {
         self.options.cache_bytes = bytes;
         self

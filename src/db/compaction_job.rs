@@ -28,8 +28,9 @@ impl CompactionJob {
     ///
     /// # Errors
     ///
-    /// Why it failed; [`Error::Cancelled`](crate::Error::Cancelled) after [`CompactionJob::cancel`] or a close;
-    /// [`Error::Forked`](crate::Error::Forked) in a forked child, where nothing is compacted.
+    /// Why it failed; [`Error::Cancelled`](crate::Error::Cancelled) after [`CompactionJob::cancel`]
+    /// or a close; [`Error::Forked`](crate::Error::Forked) in a forked child, where nothing is
+    /// compacted.
     pub fn wait(&self) -> Result<()> {
         self.origin.check()?;
         self.request.wait()

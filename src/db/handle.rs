@@ -135,17 +135,18 @@ impl Db {
         store.tree().get(key.as_ref(), || store.visible())
     }
 
-    /// The values of many keys, all as of one moment: as many as there are keys, in their order, `None` for
-    /// a key that is absent or deleted.
+    /// The values of many keys, all as of one moment: as many as there are keys, in their order,
+    /// `None` for a key that is absent or deleted.
     ///
-    /// Reads what as many calls of [`Db::get`] would read. It takes less time where filters are in memory but
-    /// not in the processor's cache: what sixteen keys need first of the filters of up to twelve runs is
-    /// fetched at once, and not one after the other. Keys in ascending order find their neighbours' blocks
-    /// still in the cache.
+    /// Reads what as many calls of [`Db::get`] would read. It takes less time where filters are in
+    /// memory but not in the processor's cache: what sixteen keys need first of the filters of up
+    /// to twelve runs is fetched at once, and not one after the other. Keys in ascending order find
+    /// their neighbours' blocks still in the cache.
     ///
-    /// Takes some 40 bytes of memory for each key beside the values, of which each may hold the memory of its
-    /// block ([`Slice`]). Memtables and segments of the moment stay until it returns. For very many keys, ask
-    /// a [`Snapshot`] for some thousand at a time: it is as of one moment, too.
+    /// Takes some 40 bytes of memory for each key beside the values, of which each may hold the
+    /// memory of its block ([`Slice`]). Memtables and segments of the moment stay until it returns.
+    /// For very many keys, ask a [`Snapshot`] for some thousand at a time: it is as of one moment,
+    /// too.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -161,7 +162,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As for [`Db::get`], with the first key for which there is one; to go on behind it, ask key by key.
+    /// As for [`Db::get`], with the first key for which there is one; to go on behind it, ask key
+    /// by key.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         let store = self.store();
         store.monitor().check_open()?;
@@ -300,12 +302,11 @@ impl Db {
 
     /// About how many keys there are.
     ///
-    /// Overwritten values and tombstones do not count, so this is the length of [`Db::iter`], within
-    /// about 1 % (standard deviation), 2 % where many keys were deleted by newer runs: see the table
-    /// in `docs/architecture.md`. Exact where no key
-    /// is in two runs at once: in one memtable, after a full compaction, and for keys that were
-    /// written in ascending order. Keys in damaged segments are not counted. In a forked child it
-    /// is 0.
+    /// Overwritten values and tombstones do not count, so this is the length of [`Db::iter`],
+    /// within about 1 % (standard deviation), 2 % where many keys were deleted by newer runs: see
+    /// the table in `docs/architecture.md`. Exact where no key is in two runs at once: in one
+    /// memtable, after a full compaction, and for keys that were written in ascending order. Keys
+    /// in damaged segments are not counted. In a forked child it is 0.
     ///
     /// Reads nothing and takes no lock. What segments hold is estimated once for each flush or
     /// compaction (some 40 microseconds for each run and one for each segment); a call then costs

@@ -23,9 +23,10 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAStore`](crate::Error::NotAStore) when nothing of a store is there, or the new place is not empty;
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when no file tells which store it belongs to; [`Error::Locked`]; what
-    /// writing gives. What cannot be read is no error but a loss.
+    /// [`Error::NotAStore`](crate::Error::NotAStore) when nothing of a store is there, or the new
+    /// place is not empty; [`Error::Corrupt`](crate::Error::Corrupt) when no file tells which store
+    /// it belongs to; [`Error::Locked`]; what writing gives. What cannot be read is no error but a
+    /// loss.
     pub fn repair_from(
         self,
         source: &Arc<dyn Storage>,
@@ -45,8 +46,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As for [`Builder::repair_from`]; [`Error::Invalid`](crate::Error::Invalid) when the new directory, or what an
-    /// interrupted repair has left, is there already.
+    /// As for [`Builder::repair_from`]; [`Error::Invalid`](crate::Error::Invalid) when the new
+    /// directory, or what an interrupted repair has left, is there already.
     pub fn repair(
         self,
         source: impl Into<PathBuf>,

@@ -75,7 +75,8 @@ impl Snapshot {
         held.store.tree().get(key.as_ref(), || held.sequence)
     }
 
-    /// The values of many keys, in the order of the keys: see [`Db::get_many`](crate::Db::get_many).
+    /// The values of many keys, in the order of the keys: see
+    /// [`Db::get_many`](crate::Db::get_many).
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ pub(crate) struct Block {
     pub(crate) shape: Shape,
 }
 
-/// What is copied is about to be searched: what that needs first is on its way while the reference is
-/// counted, which takes a look at memory as well.
+/// What is copied is about to be searched: what that needs first is on its way while the reference
+/// is counted, which takes a look at memory as well.
 impl Clone for Block {
     #[inline]
     fn clone(&self) -> Block {

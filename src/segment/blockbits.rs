@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits that threads set and clear. Relaxed: they tell where something is worth looking for, and what is
-/// found there says by itself whether it is.
+/// Bits that threads set and clear. Relaxed: they tell where something is worth looking for, and
+/// what is found there says by itself whether it is.
 #[derive(Debug)]
 pub(super) struct BlockBits(Box<[AtomicU64]>);
 

@@ -25,15 +25,15 @@ pub(super) struct Body {
     pub(super) counters: Counters,
     /// The file, where it is mapped.
     pub(super) mapped: Option<Mapped>,
-    /// Blocks that were put into the cache, and may be there still: those that are not need not be looked
-    /// for.
+    /// Blocks that were put into the cache, and may be there still: those that are not need not be
+    /// looked for.
     pub(super) cached: BlockBits,
     pub(super) groups: Box<Groups>,
 }
 
 impl Body {
-    /// Begins to fetch the fences of a block, and what is looked at first of one that was verified in the map
-    /// of the file. There need be no such block.
+    /// Begins to fetch the fences of a block, and what is looked at first of one that was verified
+    /// in the map of the file. There need be no such block.
     #[inline]
     pub(super) fn prefetch(&self, ordinal: u32) {
         self.fences.prefetch(ordinal);

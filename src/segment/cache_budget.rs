@@ -1,7 +1,7 @@
 //! How one budget of memory is divided among the kinds of what is cached in it.
 //!
-//! Every so often the kind with the most hits for its bytes gets a sixteenth of the budget from the one
-//! with the fewest: a hit of any kind spares one read.
+//! Every so often the kind with the most hits for its bytes gets a sixteenth of the budget from the
+//! one with the fewest: a hit of any kind spares one read.
 
 /// The budget is divided by so many parts.
 pub(super) const PARTS: u64 = 16;
@@ -41,8 +41,8 @@ pub(super) struct CacheBudget {
 }
 
 impl CacheBudget {
-    /// Pages have what they hold, if they are within the budget; entries, of which there are none yet,
-    /// one part; blocks have the rest.
+    /// Pages have what they hold, if they are within the budget; entries, of which there are none
+    /// yet, one part; blocks have the rest.
     pub(super) fn first(budget_bytes: u64, uses: [Use; KINDS], has_pages: bool) -> CacheBudget {
         let part_bytes = budget_bytes / PARTS;
         let of_entries = PARTS_MIN[ENTRIES];

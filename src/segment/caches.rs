@@ -1,13 +1,14 @@
 //! What stays in memory of what was read: whole blocks, entries by themselves, pages of filters.
 //!
-//! Of a block that a lookup reads one entry was wanted. Kept by itself it takes about a fifteenth of the
-//! memory, so that many more of the entries that are looked up often have room; a block is better where
-//! its other entries are wanted as well. So blocks have the whole budget until it is used up. From then
-//! on a block that a lookup reads stays only if it was read lately, as by lookups in the order of keys,
-//! and its entry is offered to the [`EntryCache`]; so are, now and then, entries found in kept blocks.
+//! Of a block that a lookup reads one entry was wanted. Kept by itself it takes about a fifteenth
+//! of the memory, so that many more of the entries that are looked up often have room; a block is
+//! better where its other entries are wanted as well. So blocks have the whole budget until it is
+//! used up. From then on a block that a lookup reads stays only if it was read lately, as by
+//! lookups in the order of keys, and its entry is offered to the [`EntryCache`]; so are, now and
+//! then, entries found in kept blocks.
 //!
-//! Pages of filters are pinned elsewhere, or have a budget of their own here, or a part of this one. How
-//! it is divided once it is used up is the matter of [`CacheBudget`].
+//! Pages of filters are pinned elsewhere, or have a budget of their own here, or a part of this
+//! one. How it is divided once it is used up is the matter of [`CacheBudget`].
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -29,11 +30,13 @@ use super::outcome::Hit;
 /// Blocks longer than this are kept whole at once: to read one again costs more than its room.
 const DIVISIBLE_BYTES_MAX: u64 = 16 << 10;
 
-/// Bytes of the budget for each block that is remembered as read lately: a quarter of those that fit.
+/// Bytes of the budget for each block that is remembered as read lately: a quarter of those that
+/// fit.
 const BYTES_PER_REMEMBERED: u64 = 16 << 10;
 const REMEMBERED_MAX: u64 = 1 << 20;
 
-/// The same of blocks that scans read: as many as fit, so that what is scanned over and over is kept.
+/// The same of blocks that scans read: as many as fit, so that what is scanned over and over is
+/// kept.
 const BYTES_PER_SCANNED: u64 = 4 << 10;
 
 /// Bytes of the budget for each read from one division to the next, and at least so many reads.
@@ -58,8 +61,8 @@ pub(crate) struct Caches {
     filled_bytes: AtomicU64,
     read_lately: Doorkeeper,
     scanned_lately: Doorkeeper,
-    /// Blocks and shared pages that were read since the budget was used up. Each thread counts by itself
-    /// when the budget is to be divided anew.
+    /// Blocks and shared pages that were read since the budget was used up. Each thread counts by
+    /// itself when the budget is to be divided anew.
     reads: ShardedCounter<1>,
     /// None before the budget is used up.
     division: Mutex<Option<CacheBudget>>,
@@ -131,8 +134,8 @@ impl Caches {
         self.read_lately.again(place)
     }
 
-    /// A block will be read for one entry: begins to fetch what will then be looked at to see whether they
-    /// shall be kept.
+    /// A block will be read for one entry: begins to fetch what will then be looked at to see
+    /// whether they shall be kept.
     pub(super) fn prefetch_wants(&self, place: CacheKey, hash: KeyHash) {
         if !self.has_room() {
             self.read_lately.prefetch(place);
@@ -140,8 +143,8 @@ impl Caches {
         }
     }
 
-    /// Whether an entry that was found in a kept block shall be offered to be kept by itself: now and
-    /// then, so that a block of which only that one is wanted can go.
+    /// Whether an entry that was found in a kept block shall be offered to be kept by itself: now
+    /// and then, so that a block of which only that one is wanted can go.
     pub(super) fn wants_entry_of_kept(&self) -> bool {
         thread_local! {
             static HITS: Cell<u32> = const { Cell::new(0) };

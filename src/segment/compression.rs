@@ -59,7 +59,8 @@ impl Packer {
     }
 }
 
-/// The payload of so many bytes. That it can have so many is looked at before anything is allocated.
+/// The payload of so many bytes. That it can have so many is looked at before anything is
+/// allocated.
 pub(super) fn unpack(packed: Slice, codec: Codec, plain_len: usize) -> Result<Slice, Malformed> {
     let states_len = match codec {
         Codec::Plain => return Ok(packed),

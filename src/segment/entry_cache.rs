@@ -10,8 +10,8 @@ use criba_filters::KeyHash;
 
 use super::outcome::Hit;
 
-/// Memory of an entry beside its key and value, in bytes: its place in a table that has room to grow,
-/// two counts of references, and what an allocation takes.
+/// Memory of an entry beside its key and value, in bytes: its place in a table that has room to
+/// grow, two counts of references, and what an allocation takes.
 const OVERHEAD_BYTES: u64 = 144;
 
 /// Bytes of an entry from which the number of entries is estimated.

@@ -21,8 +21,8 @@ use criba_filters::prefetch;
 pub(crate) struct Fences {
     prefix_len: usize,
     heads: Vec<u64>,
-    /// Every [`STRIDE`]th head, from the first on: a search among these stays in a few cache lines, and
-    /// leaves a few to look at of all.
+    /// Every [`STRIDE`]th head, from the first on: a search among these stays in a few cache lines,
+    /// and leaves a few to look at of all.
     tops: Vec<u64>,
     starts: Vec<u32>,
     bytes: Vec<u8>,
@@ -276,16 +276,16 @@ impl Fences {
         prefetch(&self.heads, block as usize, 2);
     }
 
-    /// Whether a key can be in one of these blocks, at least one, as far as that is told by what is in the
-    /// processor's cache: seldom, if they are any few of all.
+    /// Whether a key can be in one of these blocks, at least one, as far as that is told by what is
+    /// in the processor's cache: seldom, if they are any few of all.
     #[inline]
     pub(crate) fn may_cover(&self, blocks: Range<u32>, key: &[u8]) -> bool {
         self.strides_may_cover(blocks, self.split(key).0)
     }
 
-    /// Whether the strides of these blocks have room for a key with this head. Blocks that a filter names for a
-    /// key that is not there are any of them: what refutes them should be in the processor's cache, and all
-    /// heads are too many for that.
+    /// Whether the strides of these blocks have room for a key with this head. Blocks that a filter
+    /// names for a key that is not there are any of them: what refutes them should be in the
+    /// processor's cache, and all heads are too many for that.
     #[inline]
     fn strides_may_cover(&self, blocks: Range<u32>, key_head: u64) -> bool {
         let Some(first) = self.tops.get(blocks.start as usize / STRIDE) else {
@@ -400,7 +400,8 @@ mod tests {
         }
     }
 
-    /// Fences of up to the longest keys, with and without a prefix that all keys of a segment share.
+    /// Fences of up to the longest keys, with and without a prefix that all keys of a segment
+    /// share.
     #[test]
     fn finds_the_block_of_keys_that_share_nearly_all() {
         for shared in [32_767, 32_768, 40_000, MAX_KEY_BYTES - 2] {

@@ -141,8 +141,8 @@ impl SegmentFilter {
         *begun = Begun::of(self.filter.locate(hash));
     }
 
-    /// The second step. Blocks that are all refuted may count as a no. A page that cannot be read means
-    /// "maybe": counted, never an error.
+    /// The second step. Blocks that are all refuted may count as a no. A page that cannot be read
+    /// means "maybe": counted, never an error.
     #[inline(always)]
     pub(super) fn answer(
         &self,

@@ -1,14 +1,15 @@
 //! Groups of data blocks that can be read by themselves.
 //!
-//! A lookup that a filter leads to a group of a block wants a few hundred bytes, and the checksum on disk is
-//! that of the whole block. So once a lookup has read a block and verified it, where its groups lie and a
-//! checksum of each stay in memory, and the next lookups read one group alone. What they save is what the
-//! system copies and the processor sums: a seventh to a fifth of a lookup whose block is in the system's
-//! memory. From a device it is a page in both cases.
+//! A lookup that a filter leads to a group of a block wants a few hundred bytes, and the checksum
+//! on disk is that of the whole block. So once a lookup has read a block and verified it, where its
+//! groups lie and a checksum of each stay in memory, and the next lookups read one group alone.
+//! What they save is what the system copies and the processor sums: a seventh to a fifth of a
+//! lookup whose block is in the system's memory. From a device it is a page in both cases.
 //!
-//! Eight bytes for each group are a fiftieth of the file at 500 bytes each. All segments share a room of a
-//! quarter of the block cache's budget ([`Room`]), beside it; who comes when it is used up goes without.
-//! Blocks that are compressed, longer than 64 KB, or of groups below 256 bytes go without as well.
+//! Eight bytes for each group are a fiftieth of the file at 500 bytes each. All segments share a
+//! room of a quarter of the block cache's budget ([`Room`]), beside it; who comes when it is used
+//! up goes without. Blocks that are compressed, longer than 64 KB, or of groups below 256 bytes go
+//! without as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,8 +22,8 @@ use super::Block;
 /// A group shorter than this, if as many as there can be fill a block, is not worth its mark.
 const GROUP_BYTES_MIN: u64 = 256;
 
-/// Reads are as long as the group, up to the next multiple of this: memory that was read into fits the next
-/// read only if that is as long.
+/// Reads are as long as the group, up to the next multiple of this: memory that was read into fits
+/// the next read only if that is as long.
 const READ_STEP: u64 = 256;
 
 /// Bytes of the cache's budget for each byte of the room.
@@ -75,7 +76,8 @@ pub(super) struct Groups {
 
 #[derive(Debug)]
 struct Marks {
-    /// One for each group, block after block, 0 for what is not known. Relaxed: each stands by itself.
+    /// One for each group, block after block, 0 for what is not known. Relaxed: each stands by
+    /// itself.
     all: Box<[AtomicU64]>,
     _taken: Taken,
 }
@@ -120,7 +122,8 @@ impl Mark {
 }
 
 impl Groups {
-    /// For blocks of at most so many bytes, whose last group has at most this number. Without it, for none.
+    /// For blocks of at most so many bytes, whose last group has at most this number. Without it,
+    /// for none.
     pub(super) fn new(blocks: u32, block_bytes: u64, last_group: Option<u16>) -> Groups {
         let count = last_group.map_or(0, |last| u64::from(last) + 1);
         // One is as much as the block.
@@ -156,7 +159,8 @@ impl Groups {
         Mark::of_number(mark.load(Ordering::Relaxed))
     }
 
-    /// Keeps where the groups are of a block that was read from this offset of the file and verified.
+    /// Keeps where the groups are of a block that was read from this offset of the file and
+    /// verified.
     pub(super) fn note(
         &self,
         ordinal: u32,

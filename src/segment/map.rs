@@ -20,8 +20,8 @@ pub(super) struct Mapped {
     /// The whole file, once for each stripe of threads: whoever holds a value of it counts a
     /// reference, and all would count them in one place.
     bytes: [Slice; STRIPES],
-    /// Of each data block, whether it was verified and is not compressed. The bytes do not depend on
-    /// the bit, they have been there all the time.
+    /// Of each data block, whether it was verified and is not compressed. The bytes do not depend
+    /// on the bit, they have been there all the time.
     verified: BlockBits,
 }
 

@@ -20,7 +20,7 @@ use super::fences::Fences;
 use super::filter::{FilterState, PageSource, SegmentFilter};
 use super::groups::Groups;
 use super::map::Mapped;
-use super::sidecar;
+use super::sidecar::{self, SidecarId};
 
 /// The steps of opening a segment.
 pub(super) struct Opener<'a> {
@@ -157,7 +157,14 @@ impl Opener<'_> {
         let opened = match (self.meta.filter_file, &properties.filter) {
             (0, None) => return FilterState::None,
             (0, Some(filter)) => self.filter_within(footer, filter, loading),
-            (id, _) => sidecar::open(self.storage, (id, self.meta.id, self.store_id), loading),
+            (id, _) => {
+                let wanted = SidecarId {
+                    id,
+                    segment_id: self.meta.id,
+                    store_id: self.store_id,
+                };
+                sidecar::open(self.storage, wanted, loading)
+            }
         };
         match opened {
             Ok(filter) => FilterState::Ready(Box::new(filter)),

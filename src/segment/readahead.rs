@@ -3,8 +3,8 @@
 //!
 //! A merge needs every block and keeps none, so it asks for [`REQUEST_BYTES`] at a time. Scans go
 //! block by block: they may stop at any entry, and their values keep the memory that they lie in.
-//! The system reads ahead for them by itself (measured: nothing was gained), but not where files are
-//! mapped: so they say where they are going, by windows that grow as they go on.
+//! The system reads ahead for them by itself (measured: nothing was gained), but not where files
+//! are mapped: so they say where they are going, by windows that grow as they go on.
 //!
 //! Each block is verified when the walk comes to it, by the checksum of its own: what was read
 //! ahead is bytes, not blocks. A request is counted as one read, with all its bytes.
@@ -26,8 +26,8 @@ const REQUEST_BYTES: u64 = 512 << 10;
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
 const WINDOW_BYTES_MAX: u64 = 2 << 20;
 
-/// Bytes that a walk passes before it says where it goes; more where the block at which it stands was
-/// verified before, as that is likely in memory still.
+/// Bytes that a walk passes before it says where it goes; more where the block at which it stands
+/// was verified before, as that is likely in memory still.
 const QUIET_BYTES: u64 = 8 << 10;
 const QUIET_BYTES_KNOWN: u64 = 64 << 10;
 

@@ -28,7 +28,8 @@ use super::opener::Opener;
 use super::outcome::LookupCost;
 
 /// Length of a block of which more is asked for than is looked at first, however often it was
-/// verified: it may have left memory since, and to copy a value of this length costs more than to ask.
+/// verified: it may have left memory since, and to copy a value of this length costs more than to
+/// ask.
 const LONG_BYTES: u64 = 128 << 10;
 
 /// A segment of the live version.
@@ -245,8 +246,8 @@ impl Segment {
         self.corrupt(body.fences.extent(block).0, what.to_string())
     }
 
-    /// A data block of which all entries are wanted, from the cache or the map of the file, or by one
-    /// read.
+    /// A data block of which all entries are wanted, from the cache or the map of the file, or by
+    /// one read.
     pub(super) fn block(
         &self,
         body: &Body,
@@ -301,8 +302,8 @@ impl Segment {
         let found = caches.blocks.get((self.meta.id, offset));
         // Who walks without a cache finds nothing, which says nothing.
         if found.is_none() && caches.blocks.has_budget() {
-            // Who puts it there just now loses the bit: the block is put there once more when it is read
-            // again, and until then not found.
+            // Who puts it there just now loses the bit: the block is put there once more when it is
+            // read again, and until then not found.
             body.cached.clear(ordinal);
         }
         found

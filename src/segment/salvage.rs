@@ -169,7 +169,7 @@ impl SalvageWalk {
                     next,
                     windows,
                     caches,
-                } => match next_indexed(segment, (next, windows), caches) {
+                } => match next_indexed(segment, next, windows, caches) {
                     None => return self.end(None),
                     Some((offset, Ok(block))) => Ok((offset, block)),
                     Some((offset, Err((bytes, error)))) => Err((offset, bytes, error.to_string())),
@@ -303,7 +303,8 @@ type Loaded = (u64, Result<Block, (u64, Error)>);
 
 fn next_indexed(
     segment: &Segment,
-    (next, windows): (&mut u32, &mut Windows),
+    next: &mut u32,
+    windows: &mut Windows,
     caches: &Caches,
 ) -> Option<Loaded> {
     let body = segment.body().ok()?;

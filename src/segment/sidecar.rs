@@ -14,13 +14,26 @@ use crate::storage::{ReadCause, Storage};
 use super::filter::{PageSource, SegmentFilter};
 use super::names::filter_file_name;
 
+/// Which filter file is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct SidecarId {
+    pub(super) id: u64,
+    pub(super) segment_id: u64,
+    pub(super) store_id: u128,
+}
+
 /// Opens the filter file of a segment; whatever is wrong with it, the segment can be read
 /// without.
 pub(super) fn open(
     storage: &Arc<dyn Storage>,
-    (id, segment_id, store_id): (u64, u64, u128),
+    wanted: SidecarId,
     loading: &FilterLoading,
 ) -> Result<SegmentFilter> {
+    let SidecarId {
+        id,
+        segment_id,
+        store_id,
+    } = wanted;
     let name = filter_file_name(id);
     let path = storage.path_of(&name);
     let file = storage

@@ -476,7 +476,8 @@ fn a_bloomier_filter_leads_to_the_block() {
     }
 }
 
-/// Blocks have pages of their own where that wastes little; else the next one begins in the last page.
+/// Blocks have pages of their own where that wastes little; else the next one begins in the last
+/// page.
 #[test]
 fn blocks_waste_an_eighth_at_most() {
     let content: Content = numbered(900)

@@ -160,14 +160,14 @@ impl Verifier {
             self.find(segment.corrupt(offset, "an entry is newer than the manifest says"));
         }
         if is_new_key {
-            self.check_way_to(&item.key, (&segment, body), at);
+            self.check_way_to(&item.key, &segment, body, at);
         }
         self.last = Some((item.key.clone(), item.sequence));
     }
 
-    /// The fences must lead to the block of the newest entry of a key, and the filter to the group as
-    /// well if it names one: a lookup searches no other.
-    fn check_way_to(&mut self, key: &[u8], (segment, body): (&Segment, &Body), at: At) {
+    /// The fences must lead to the block of the newest entry of a key, and the filter to the group
+    /// as well if it names one: a lookup searches no other.
+    fn check_way_to(&mut self, key: &[u8], segment: &Segment, body: &Body, at: At) {
         let offset = body.fences.extent(at.block).0;
         if body.fences.first_block_of(key) != at.block {
             self.find(segment.corrupt(offset, "the index does not lead to a key of this block"));

@@ -29,8 +29,9 @@ use super::file_name;
 /// Bytes gathered before they are handed to the system.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Blocks that are not compressed end at a multiple of this, or of the block size if that is smaller,
-/// if not too much is wasted so: then a read touches no page of the device that it need not touch.
+/// Blocks that are not compressed end at a multiple of this, or of the block size if that is
+/// smaller, if not too much is wasted so: then a read touches no page of the device that it need
+/// not touch.
 const PAGE_BYTES: u64 = PADDING_MAX;
 
 /// For so many bytes of a block one may be wasted.
@@ -136,11 +137,11 @@ impl Writer {
         self.written + self.out.len() as u64
     }
 
-    /// Whether the segment has reached its size with what is before this entry, or the one at which its
-    /// index could outgrow what a region can hold.
+    /// Whether the segment has reached its size with what is before this entry, or the one at which
+    /// its index could outgrow what a region can hold.
     ///
-    /// A block more, of which nearly all is empty, would also be one ordinal more, and that of a power of
-    /// two a bit more in the filter for each key.
+    /// A block more, of which nearly all is empty, would also be one ordinal more, and that of a
+    /// power of two a bit more in the filter for each key.
     pub(crate) fn is_full(&self, segment_bytes: u64, next: &Entry<'_>) -> bool {
         let with_block = self.data_bytes() + u64::from(self.options.block_bytes);
         self.data_bytes() >= segment_bytes
@@ -158,8 +159,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] for an entry older than all should be. Blocks have no number for its age, and
-    /// only a merged segment with wrong properties has such an entry.
+    /// [`Error::Corrupt`] for an entry older than all should be. Blocks have no number for its age,
+    /// and only a merged segment with wrong properties has such an entry.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         if entry.sequence < self.options.sequence_base {
             let what = "an entry is older than its segment says: `verify` finds this segment";
@@ -376,8 +377,8 @@ impl Writer {
         Ok(Some(took))
     }
 
-    /// Builds the filter and looks every key up in it: a filter that would hide a key is a bug,
-    /// and a segment without a filter is slower, not wrong. So it is left out as well if its header is
+    /// Builds the filter and looks every key up in it: a filter that would hide a key is a bug, and
+    /// a segment without a filter is slower, not wrong. So it is left out as well if its header is
     /// longer than a region can be.
     fn build_filter(&mut self) -> Option<(Built, Duration)> {
         let started = Instant::now();

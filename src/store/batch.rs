@@ -7,8 +7,8 @@ use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 /// Most bytes of one batch, keys and values and a few bytes for each operation.
 pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
 
-/// Most operations of one batch. An entry takes up to 11 bytes more in a memtable than in a batch, and
-/// a memtable that is nearly full must have names left for all of them.
+/// Most operations of one batch. An entry takes up to 11 bytes more in a memtable than in a batch,
+/// and a memtable that is nearly full must have names left for all of them.
 const MAX_BATCH_OPERATIONS: u32 = 1 << 28;
 
 /// Operations in the form in which a journal has them.

@@ -319,8 +319,8 @@ impl Log {
         Ok(())
     }
 
-    /// Journals before this one are not needed any more, and nobody shall hold them open. Who closes
-    /// one last frees its room, which takes a while.
+    /// Journals before this one are not needed any more, and nobody shall hold them open. Who
+    /// closes one last frees its room, which takes a while.
     pub(super) fn forget_journals_before(&self, floor: u64) {
         let mut writing = self.turn();
         let all = std::mem::take(&mut writing.unsynced);
@@ -348,8 +348,8 @@ impl Log {
         }
     }
 
-    /// At the end of a session: a journal that was made ready is not needed. If it stays, it does no
-    /// harm.
+    /// At the end of a session: a journal that was made ready is not needed. If it stays, it does
+    /// no harm.
     pub(super) fn forget_ready_journal(&self) {
         if let Some(ready) = self.next_journal.lock().ready.take() {
             let name = journal::file_name(ready.id());

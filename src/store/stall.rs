@@ -30,7 +30,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Stalled`](crate::Error::Stalled) when flushing or compacting fails, so that waiting would not help.
+    /// [`Error::Stalled`](crate::Error::Stalled) when flushing or compacting fails, so that waiting
+    /// would not help.
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
         let sealed = self.tree().sealed_count();
         if sealed >= self.options().sealed_memtables_max {

@@ -1,4 +1,5 @@
-//! Verifies what the store has in segments: each for itself, and that newer runs hold newer entries.
+//! Verifies what the store has in segments: each for itself, and that newer runs hold newer
+//! entries.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -58,7 +58,8 @@ impl Demand {
     }
 }
 
-/// The weights of runs: 1.0 for one that is asked as often as the mean. Powers of two, so that filters do not change with every breath of the traffic.
+/// The weights of runs: 1.0 for one that is asked as often as the mean. Powers of two, so that
+/// filters do not change with every breath of the traffic.
 pub(crate) fn weights(demands: &[Demand]) -> Vec<f64> {
     let certain: f64 = demands.iter().map(|one| one.certainty()).sum();
     let dense = demands.iter().map(|one| one.certainty() * one.density);

@@ -1,13 +1,13 @@
 //! Which filter a new segment gets: the policy, applied to the tree as it is.
 //!
 //! A budget is shared out over the runs that the tree has at rest while the levels above the last
-//! are full: those that are there, less what waits for a merge, more what is to come. So all filters
-//! together take the budget then, overhead included, and never more; after a merge has emptied the
-//! levels above, the largest run keeps the bits it has, up to a tenth less than it could have for the
-//! moment. Rebuilding its filter whenever the tree comes to rest would spend that, but a filter is
-//! built from keys, which are in the data blocks: each time, all data of the largest run would be
-//! read, for a gain that the next flushes take back. `Db::rebuild_filters` does it when asked, with
-//! the same shares.
+//! are full: those that are there, less what waits for a merge, more what is to come. So all
+//! filters together take the budget then, overhead included, and never more; after a merge has
+//! emptied the levels above, the largest run keeps the bits it has, up to a tenth less than it
+//! could have for the moment. Rebuilding its filter whenever the tree comes to rest would spend
+//! that, but a filter is built from keys, which are in the data blocks: each time, all data of the
+//! largest run would be read, for a gain that the next flushes take back. `Db::rebuild_filters`
+//! does it when asked, with the same shares.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,12 +58,12 @@ impl Tree {
             let segments = run.segments.iter().filter(is_replaced);
             segments.map(|one| (one, run_keys)).collect()
         });
-        self.filters_of_output(
-            version,
-            &output,
-            &pieces,
-            (replaced, &gone(version, replaced)),
-        )
+        let gone = gone(version, replaced);
+        let replaced = Replaced {
+            ids: replaced,
+            gone: &gone,
+        };
+        self.filters_of_output(version, &output, &pieces, replaced)
     }
 
     /// The filter that a segment should have where it is.
@@ -85,22 +85,26 @@ impl Tree {
             .map_or(0, keys_of);
         let replaced = [segment.meta.id];
         let pieces = [(segment, run_keys)];
-        let filters = self.filters_of_output(version, &output, &pieces, (&replaced, &[]));
+        let replaced = Replaced {
+            ids: &replaced,
+            gone: &[],
+        };
+        let filters = self.filters_of_output(version, &output, &pieces, replaced);
         filters.of(&segment.meta.first_key)
     }
 
-    /// `pieces` are segments whose demand the output takes over, each where it begins, with the keys
-    /// of their run; `gone` are level and keys of the runs that are replaced, as far as they tell of
-    /// the sizes of runs.
+    /// `pieces` are segments whose demand the output takes over, each where it begins, with the
+    /// keys of their run.
     fn filters_of_output(
         &self,
         version: &Version,
         output: &Part,
         pieces: &[(&Arc<Segment>, u64)],
-        (replaced, gone): (&[u64], &[(u32, u64)]),
+        replaced: Replaced<'_>,
     ) -> Filters {
+        let Replaced { ids, gone } = replaced;
         let now = self.lookups().in_runs_so_far();
-        let others = remaining(version, replaced, now);
+        let others = remaining(version, ids, now);
         let is_last = others.iter().all(|run| run.level <= output.level);
         let policy = self.policy_of(output.level, is_last);
         let FilterPolicy::Budget { bits_per_key } = policy else {
@@ -154,6 +158,14 @@ impl Tree {
             written_ms: 0,
         }
     }
+}
+
+/// Segments that an output replaces.
+#[derive(Clone, Copy)]
+struct Replaced<'a> {
+    ids: &'a [u64],
+    /// Level and keys of their runs, as far as these show how large runs are.
+    gone: &'a [(u32, u64)],
 }
 
 /// What is to be written, or a run without the segments that are replaced.
@@ -275,7 +287,7 @@ fn runs_to_come(live: &[(u32, u64)], gone: &[(u32, u64)], tree: &TreeShape) -> V
         Strategy::Fifo { .. } => 0,
         _ => runs_at_rest(level, tree),
     };
-    let sizes = run_keys_of_levels(live, gone, (last, u64::from(tree.ratio)));
+    let sizes = run_keys_of_levels(live, gone, last, u64::from(tree.ratio));
     let missing = (0..=last).zip(sizes).flat_map(|(level, size)| {
         let there = live.iter().filter(|run| run.0 == level).count();
         let more = (most(level) as usize).saturating_sub(there);
@@ -286,11 +298,7 @@ fn runs_to_come(live: &[(u32, u64)], gone: &[(u32, u64)], tree: &TreeShape) -> V
 
 /// Keys of a run, level by level; 0 where nothing tells. A level of which no run is known has runs
 /// larger by the ratio than those above, or smaller than those below, which have arrived from it.
-fn run_keys_of_levels(
-    live: &[(u32, u64)],
-    gone: &[(u32, u64)],
-    (last, ratio): (u32, u64),
-) -> Vec<u64> {
+fn run_keys_of_levels(live: &[(u32, u64)], gone: &[(u32, u64)], last: u32, ratio: u64) -> Vec<u64> {
     let known = |level: u32| live.iter().chain(gone).filter(move |run| run.0 == level);
     let mean = |level: u32| {
         let sum: u64 = known(level).map(|run| run.1).sum();

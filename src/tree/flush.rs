@@ -63,7 +63,8 @@ impl Tree {
     fn write_flush(&self, sealed: &Sealed, output: &mut Output<'_>) -> Result<()> {
         let mut retain = Retain::new(self.services().snapshots.sequences());
         let mut walk = sealed.table.walk(Direction::Forward, Bound::Unbounded);
-        // All that is older is in segments: memtables are flushed in order. Merges only make it less.
+        // All that is older is in segments: memtables are flushed in order. Merges only make it
+        // less.
         let is_oldest = |key: &[u8]| {
             let view = self.view();
             view.version

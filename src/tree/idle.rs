@@ -15,13 +15,13 @@ const LOOK_MAX: Duration = Duration::from_secs(60);
 /// And no more often than this.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 
-/// Bytes that are merged in a long pause, for each millisecond that it has lasted, which is about what two
-/// threads merge that have nothing else to do: of what has lasted for so long one may expect that it does
-/// so once more.
+/// Bytes that are merged in a long pause, for each millisecond that it has lasted, which is about
+/// what two threads merge that have nothing else to do: of what has lasted for so long one may
+/// expect that it does so once more.
 const LONG_PAUSE_BYTES_EACH_MS: u64 = 650_000;
 
-/// Bytes of flushed runs that wait, for each millisecond in which nothing was flushed or compacted before they
-/// are merged with each other: about as many as a merge does. So long at least.
+/// Bytes of flushed runs that wait, for each millisecond in which nothing was flushed or compacted
+/// before they are merged with each other: about as many as a merge does. So long at least.
 const WAITING_BYTES_EACH_MS: u64 = 100_000;
 const WAITING_MIN_MS: u64 = 50;
 
@@ -43,8 +43,8 @@ impl Tree {
         pause_in.is_zero().then_some((plan, true))
     }
 
-    /// What is to be merged in a pause, or before it of what waits, and the time until then. `None` for
-    /// nothing.
+    /// What is to be merged in a pause, or before it of what waits, and the time until then. `None`
+    /// for nothing.
     fn in_pause(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, Duration)> {
         let (now_ms, tree) = (self.services().now_ms(), &self.options().tree);
         let all = compaction::in_pause(facts, tree).map(|plan| (plan, 0));
@@ -63,8 +63,8 @@ impl Tree {
         all.into_iter().chain(waiting).min_by_key(|(_, left)| *left)
     }
 
-    /// Time until a look for what is due by its age in this tree, or in a pause; `None` when nothing
-    /// will be.
+    /// Time until a look for what is due by its age in this tree, or in a pause; `None` when
+    /// nothing will be.
     pub(crate) fn look_in(&self, facts: &[RunFacts], visible: Sequence) -> Option<Duration> {
         if let Some((_, pause_in)) = self.in_pause(facts, visible) {
             return Some(pause_in.clamp(LOOK_MIN, LOOK_MAX));

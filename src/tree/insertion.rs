@@ -10,8 +10,8 @@ use super::tombstone_gaps::Writes;
 
 /// Operations that are about to be inserted, of which the first has found its place.
 ///
-/// Nothing has changed before [`Insertion::finish`]. What is done in between takes no more time than
-/// memory takes to come.
+/// Nothing has changed before [`Insertion::finish`]. What is done in between takes no more time
+/// than memory takes to come.
 #[derive(Debug)]
 pub(crate) struct Insertion<'a> {
     insert: Insert<'a>,

@@ -27,7 +27,8 @@ impl Tree {
             edit.removed = removed.to_vec();
             self.add_traffic(manifest, edit);
         })?;
-        // Before anybody sees the new tree, or another thread would find that nothing was done for long.
+        // Before anybody sees the new tree, or another thread would find that nothing was done for
+        // long.
         self.work_times().compacted(services.now_ms());
         let stays: BTreeSet<u64> = added.iter().map(|segment| segment.meta.id).collect();
         self.install(|view| {

@@ -36,7 +36,8 @@ impl Tree {
             hidden_bytes: 0,
         };
         let mut runs: Vec<RunFacts> = version.runs().iter().map(run).collect();
-        // Only whether the first level is the last one for long depends on it, when it is to be merged.
+        // Only whether the first level is the last one for long depends on it, when it is to be
+        // merged.
         let tree = &self.options().tree;
         let flushed = runs.iter().filter(|run| run.level == 0).count();
         let asks = tree.strategy == Strategy::Leveled && flushed >= tree.level0_runs as usize;

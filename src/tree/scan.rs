@@ -89,8 +89,8 @@ impl Scan {
         }
     }
 
-    /// Stands at the first entry of a direction, stepping over a known gap and leaving word of a new
-    /// one.
+    /// Stands at the first entry of a direction, stepping over a known gap and leaving word of a
+    /// new one.
     fn first(&mut self, direction: Direction) -> Result<bool> {
         let asked = match direction {
             Direction::Forward => self.lower.clone(),

@@ -1,6 +1,6 @@
-//! Counters of lookups and of bytes written that outlive the session: written to the manifest with the edits of
-//! flushes and compactions and at close, never for their own sake while lookups go on. After a
-//! kill, what was counted since the last edit is lost.
+//! Counters of lookups and of bytes written that outlive the session: written to the manifest with
+//! the edits of flushes and compactions and at close, never for their own sake while lookups go on.
+//! After a kill, what was counted since the last edit is lost.
 
 use std::collections::BTreeSet;
 

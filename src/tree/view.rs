@@ -87,3 +87,36 @@ impl Drop for View {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_holder_puts_the_parts_of_a_past_view_aside() {
+        let remains = Remains::default();
+        let view = || {
+            let version = Arc::new(Version::new(Vec::new()));
+            Arc::new(View::new(Arc::new(Memtable::new(0)), Vec::new(), version))
+        };
+        // Nobody else holds it.
+        let past = view();
+        let version = Arc::downgrade(&past.version);
+        past.retire(&remains);
+        assert_eq!(version.strong_count(), 0);
+        // A reader holds it a little longer.
+        let past = view();
+        let (reader, version) = (Arc::clone(&past), Arc::downgrade(&past.version));
+        past.retire(&remains);
+        assert_eq!(version.strong_count(), 1);
+        assert!(reader.past.get().is_some(), "the reader knows where to");
+        drop(reader);
+        remains.finish();
+        assert_eq!(version.strong_count(), 0);
+        // One that was not replaced is dropped where it is.
+        let last = view();
+        let version = Arc::downgrade(&last.version);
+        drop(last);
+        assert_eq!(version.strong_count(), 0);
+    }
+}

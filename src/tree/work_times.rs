@@ -13,9 +13,9 @@ const SILENCE_MS: u64 = 500;
 const PAUSE_MS: u64 = 5000;
 const PAUSE_TIMES: u64 = 4;
 
-/// After a merge for which the disk had no room, those that are not needed wait for so long: a minute,
-/// and each time twice as long. They need room for a copy of whole levels, and write all that fits before
-/// they fail.
+/// After a merge for which the disk had no room, those that are not needed wait for so long: a
+/// minute, and each time twice as long. They need room for a copy of whole levels, and write all
+/// that fits before they fail.
 const SHORT_MIN_MS: u64 = 60_000;
 const SHORT_MAX_MS: u64 = 3_600_000;
 
@@ -87,7 +87,8 @@ impl WorkTimes {
         let now_ms = now_ms.unwrap_or(0);
         let mut times = self.0.lock();
         if times.short_for(now_ms) > 0 {
-            // Not for small ones, too, which are tried again each second: it would be an hour at once.
+            // Not for small ones, too, which are tried again each second: it would be an hour at
+            // once.
             return;
         }
         times.short_ms = (times.short_ms.saturating_mul(2)).clamp(SHORT_MIN_MS, SHORT_MAX_MS);
@@ -99,8 +100,8 @@ impl WorkTimes {
         self.0.lock().short_for(now_ms.unwrap_or(0)) == 0
     }
 
-    /// Time until it is a pause that has lasted for so long, if no write follows this one; `None` without a
-    /// clock.
+    /// Time until it is a pause that has lasted for so long, if no write follows this one; `None`
+    /// without a clock.
     pub(super) fn pause_in(
         &self,
         now_ms: Option<u64>,

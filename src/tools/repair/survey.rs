@@ -96,7 +96,7 @@ impl Survey {
         let files = Files::list(source)?;
         let mut lost = Vec::new();
         let mut remarks = Vec::new();
-        let manifest = find_manifest(source, &files, (&mut lost, &mut remarks));
+        let manifest = find_manifest(source, &files, &mut lost, &mut remarks);
         let store_id = match &manifest {
             Some(manifest) => manifest.store_id(),
             None => find_store_id(source, &files)?,
@@ -134,7 +134,8 @@ fn is_journal(loss: &Loss) -> bool {
 fn find_manifest(
     source: &Arc<dyn Storage>,
     files: &Files,
-    (lost, remarks): (&mut Vec<Loss>, &mut Vec<String>),
+    lost: &mut Vec<Loss>,
+    remarks: &mut Vec<String>,
 ) -> Option<Manifest> {
     let mut note = |error: Error| match error {
         Error::Corrupt(at) => lost.push(Loss::new(at.path, at.offset, 0, at.what)),
