@@ -57,6 +57,7 @@ pub(crate) fn repair_from(
     source: &Arc<dyn Storage>,
     watch: &mut dyn FnMut(u64),
 ) -> Result<Repaired> {
+    survey::check(source)?;
     let guard = survey::lock(source)?;
     let repaired = repair_locked(target, source, watch)?;
     drop(guard);

@@ -63,8 +63,7 @@ fn sources() -> Vec<Source> {
 /// The re-exports of a file, and the rest of it.
 fn split_exports(code: &str) -> (BTreeMap<String, Vec<String>>, String) {
     let (mut exports, mut rest) = (BTreeMap::new(), String::new());
-    let mut statements = code.split_inclusive(';');
-    while let Some(statement) = statements.next() {
+    for statement in code.split_inclusive(';') {
         let visible = ["pub use ", "pub(crate) use ", "pub(super) use "];
         let found = visible
             .iter()
