@@ -18,7 +18,7 @@ pub mod family;
 pub mod segment;
 pub mod sketch;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, Unreadable};
 pub use hash::{KeyHash, hash_key, mix, start_of};
 pub use prefetch::prefetch;
 

@@ -1,8 +1,8 @@
 //! Several filters of one kind with different seeds, all of which must agree.
 
-use super::frame::{self, Unreadable};
+use super::frame;
 use super::{Insert, Membership, parts};
-use crate::error::Error;
+use crate::error::Result;
 
 /// A filter of which several can agree.
 pub trait Member: Membership + Insert {
@@ -59,7 +59,7 @@ impl<F: Member> Membership for Agreeing<F> {
         frame::encode(F::KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(F::KIND, VERSION, bytes)?;
         let filters = parts::read_all(&mut fields)?;
         fields.end()?;
@@ -68,7 +68,7 @@ impl<F: Member> Membership for Agreeing<F> {
 }
 
 impl<F: Member> Insert for Agreeing<F> {
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         self.filters
             .iter_mut()
             .try_for_each(|filter| filter.insert(key))

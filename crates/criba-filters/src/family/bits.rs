@@ -1,7 +1,7 @@
 //! Arrays of bits and of small cells, in words.
 
-use super::frame::{Fields, Unreadable, put_words, require};
-use crate::error::Error;
+use super::frame::{Fields, put_words, require};
+use crate::error::{Error, Result};
 
 /// Most bits of one array: 8 GiB. More is a mistake in a parameter more often than a wish.
 pub(super) const BITS_MAX: u64 = 1 << 36;
@@ -17,7 +17,7 @@ pub(super) struct Bits {
 
 impl Bits {
     /// So many bits, all zero.
-    pub(super) fn new(len: u64) -> Result<Self, Error> {
+    pub(super) fn new(len: u64) -> Result<Self> {
         if len > BITS_MAX {
             return Error::invalid(format!(
                 "{len} bits are more than one filter may have ({BITS_MAX}): choose fewer keys, a \
@@ -69,14 +69,14 @@ impl Bits {
         put_words(payload, &self.words);
     }
 
-    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Unreadable> {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self> {
         let len = fields.u64("the number of bits is cut short")?;
         let words = fields.words(len.div_ceil(64), "bits are cut short")?;
         Self::from_words(words, len)
     }
 
     /// `words` are as many as `len` bits need.
-    pub(super) fn from_words(words: Vec<u64>, len: u64) -> Result<Self, Unreadable> {
+    pub(super) fn from_words(words: Vec<u64>, len: u64) -> Result<Self> {
         require(words.len() as u64 == len.div_ceil(64), "bits are cut short")?;
         let unused = words.last().map_or(0, |last| match len % 64 {
             0 => 0,
@@ -101,7 +101,7 @@ pub(super) struct Cells {
 
 impl Cells {
     /// So many cells, all zero.
-    pub(super) fn new(count: u64, width: u32) -> Result<Self, Error> {
+    pub(super) fn new(count: u64, width: u32) -> Result<Self> {
         let bits = Bits::new(count.saturating_mul(u64::from(width)))?;
         Ok(Self { bits, width, count })
     }
@@ -143,12 +143,12 @@ impl Cells {
         put_words(payload, &self.bits.words);
     }
 
-    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Unreadable> {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self> {
         let width = fields.u32("the width of cells is cut short")?;
         require((1..=64).contains(&width), "cells have 1 to 64 bits")?;
         let count = fields.u64("the number of cells is cut short")?;
         let len = count.checked_mul(u64::from(width));
-        let len = len.ok_or(Unreadable::Field("there are too many cells"))?;
+        let len = len.ok_or(Error::field("there are too many cells"))?;
         let words = fields.words(len.div_ceil(64), "cells are cut short")?;
         let bits = Bits::from_words(words, len)?;
         Ok(Self { bits, width, count })

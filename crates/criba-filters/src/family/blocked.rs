@@ -8,9 +8,9 @@
 //! to look up, whatever the rate. **Can** take keys beyond its capacity. **Cannot** delete or grow.
 
 use super::bits::{BITS_MAX, Bits};
-use super::frame::{self, Fields, Kind, Unreadable, require};
+use super::frame::{self, Fields, Kind, require};
 use super::{Insert, Membership};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hash::{mix, start_of};
 use crate::hash_key;
 use crate::segment::blocked::{LINE_WORDS, line_count, probes};
@@ -39,7 +39,7 @@ impl Blocked {
     /// # Errors
     ///
     /// If the bits per key are out of bounds, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, bits_per_key: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, bits_per_key: f64) -> Result<Self> {
         if !(1.0..=64.0).contains(&bits_per_key) {
             return Error::invalid(format!(
                 "a blocked filter cannot have {bits_per_key} bits per key: choose from 1 to 64"
@@ -126,7 +126,7 @@ impl Membership for Blocked {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields: Fields<'_> = frame::decode(KIND, VERSION, bytes)?;
         let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
@@ -148,7 +148,7 @@ impl Membership for Blocked {
 
 impl Insert for Blocked {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         for at in self.positions(key) {
             self.bits.set(at);
         }

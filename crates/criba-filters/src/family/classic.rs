@@ -10,9 +10,9 @@
 
 use super::bits::Bits;
 use super::design::{Design, estimate_for, rate_for};
-use super::frame::{self, Kind, Unreadable, require};
+use super::frame::{self, Kind, require};
 use super::{Insert, Membership};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 const KIND: Kind = *b"CLAS";
 const VERSION: u8 = 1;
@@ -35,7 +35,7 @@ impl Classic {
     /// # Errors
     ///
     /// If the design is out of bounds.
-    pub fn new(seed: u64, design: Design) -> Result<Self, Error> {
+    pub fn new(seed: u64, design: Design) -> Result<Self> {
         design.check()?;
         let bits = Bits::new(design.bits)?;
         Ok(Self {
@@ -81,7 +81,7 @@ impl Classic {
     /// # Errors
     ///
     /// If seed or design differ.
-    pub fn union(&self, other: &Self) -> Result<Self, Error> {
+    pub fn union(&self, other: &Self) -> Result<Self> {
         self.combine(other, |a, b| a | b)
     }
 
@@ -91,12 +91,12 @@ impl Classic {
     /// # Errors
     ///
     /// If seed or design differ.
-    pub fn intersection(&self, other: &Self) -> Result<Self, Error> {
+    pub fn intersection(&self, other: &Self) -> Result<Self> {
         self.combine(other, |a, b| a & b)
     }
 
     /// The number of keys in it is then estimated, and exact no more.
-    fn combine(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Result<Self, Error> {
+    fn combine(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Result<Self> {
         if (self.seed, self.design) != (other.seed, other.design) {
             return Error::invalid(
                 "filters of different seed or design have nothing in common: build both with the \
@@ -119,7 +119,7 @@ impl Classic {
     /// # Errors
     ///
     /// If seed or design differ.
-    pub fn estimate_union(&self, other: &Self) -> Result<f64, Error> {
+    pub fn estimate_union(&self, other: &Self) -> Result<f64> {
         Ok(self.union(other)?.estimate())
     }
 
@@ -129,7 +129,7 @@ impl Classic {
     /// # Errors
     ///
     /// If seed or design differ.
-    pub fn estimate_intersection(&self, other: &Self) -> Result<f64, Error> {
+    pub fn estimate_intersection(&self, other: &Self) -> Result<f64> {
         let union = self.estimate_union(other)?;
         if union.is_infinite() {
             return Ok(f64::INFINITY);
@@ -168,8 +168,8 @@ impl Classic {
     /// What [`put_head`](Self::put_head) wrote, with bits that `read` gives.
     pub(super) fn read_with(
         fields: &mut frame::Fields<'_>,
-        read: impl FnOnce(&mut frame::Fields<'_>, u64) -> Result<Bits, Unreadable>,
-    ) -> Result<Self, Unreadable> {
+        read: impl FnOnce(&mut frame::Fields<'_>, u64) -> Result<Bits>,
+    ) -> Result<Self> {
         let seed = fields.u64("the seed is cut short")?;
         let design = Design::read(fields)?;
         let keys = fields.u64("the number of keys is cut short")?;
@@ -215,7 +215,7 @@ impl Membership for Classic {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         Self::read_with(&mut fields, |fields, _| Bits::read(fields))
     }
@@ -223,7 +223,7 @@ impl Membership for Classic {
 
 impl Insert for Classic {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         for at in self.positions(key) {
             self.bits.set(at);
         }

@@ -12,9 +12,9 @@
 
 use super::bits::Bits;
 use super::design::Design;
-use super::frame::{self, Fields, Kind, Unreadable, require};
+use super::frame::{self, Fields, Kind, require};
 use super::{Classic, Insert, Membership, bits_for};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 const KIND: Kind = *b"COMP";
 const VERSION: u8 = 1;
@@ -66,7 +66,7 @@ impl Compressed {
     /// # Errors
     ///
     /// If the rate is not from 2^-64 to below 1, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
         super::design::check_rate(rate)?;
         Self::with_bits(seed, keys, bits_for(keys.max(1), rate))
     }
@@ -76,7 +76,7 @@ impl Compressed {
     /// # Errors
     ///
     /// If there is no bit, or more than 2^36.
-    pub fn with_bits(seed: u64, keys: u64, bits: u64) -> Result<Self, Error> {
+    pub fn with_bits(seed: u64, keys: u64, bits: u64) -> Result<Self> {
         // A fill of f after k n draws from m bits: k = -ln(1 - f) m / n.
         let most = -(-FILL_MAX).ln_1p() * bits as f64 / keys.max(1) as f64;
         let design = Design::for_bits(keys, bits)?;
@@ -134,7 +134,7 @@ fn deflate(raw: &[u8]) -> Vec<u8> {
     written.unwrap_or_else(|_| raw.to_vec())
 }
 
-fn expand(fields: &mut Fields<'_>, bits: u64) -> Result<Bits, Unreadable> {
+fn expand(fields: &mut Fields<'_>, bits: u64) -> Result<Bits> {
     let coding = fields.u8("the coding is cut short")?;
     let stored = fields.u64("the length of the bits is cut short")?;
     let stored = fields.bytes(stored, "bits are cut short")?;
@@ -146,9 +146,9 @@ fn expand(fields: &mut Fields<'_>, bits: u64) -> Result<Bits, Unreadable> {
             let bounded = wanted <= stored.len().saturating_mul(EXPANSION_MAX);
             require(bounded, "bits were compressed too much")?;
             zstd::bulk::decompress(stored, wanted)
-                .or(Err(Unreadable::Field("bits cannot be decompressed")))?
+                .or(Err(Error::field("bits cannot be decompressed")))?
         }
-        _ => return Err(Unreadable::Field("the coding is unknown")),
+        _ => return Err(Error::field("the coding is unknown")),
     };
     let (words, rest) = raw.as_chunks::<8>();
     require(rest.is_empty(), "bits are cut short")?;
@@ -193,7 +193,7 @@ impl Membership for Compressed {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let filter = Classic::read_with(&mut fields, expand)?;
         Ok(Self { filter })
@@ -202,7 +202,7 @@ impl Membership for Compressed {
 
 impl Insert for Compressed {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         self.filter.insert(key)
     }
 }

@@ -11,9 +11,9 @@
 
 use super::bits::Cells;
 use super::design::check_rate;
-use super::frame::{self, Kind, Unreadable, require};
+use super::frame::{self, Kind, require};
 use super::{Delete, Insert, Membership};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hash::{fingerprint, mix, start_of};
 use crate::{KeyHash, hash_key};
 
@@ -60,13 +60,13 @@ impl Cuckoo {
     /// # Errors
     ///
     /// If the rate is not from 2^-53 to below 1, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         Self::with_shape(seed, bucket_bits_for(keys), fingerprint_bits_for(rate))
     }
 
     /// The same for so many bits in all, if fingerprints of 2 bits have room in them.
-    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self, Error> {
+    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self> {
         let bucket_bits = bucket_bits_for(keys);
         let cells = BUCKET_CELLS.checked_shl(bucket_bits).unwrap_or(u64::MAX);
         // At most 56.
@@ -79,7 +79,7 @@ impl Cuckoo {
     /// # Errors
     ///
     /// If there are more than 2^40 buckets or 2^36 bits, or fingerprints have other sizes.
-    pub fn with_shape(seed: u64, bucket_bits: u32, fingerprint_bits: u32) -> Result<Self, Error> {
+    pub fn with_shape(seed: u64, bucket_bits: u32, fingerprint_bits: u32) -> Result<Self> {
         if bucket_bits > BUCKET_BITS_MAX {
             return Error::invalid(format!(
                 "2^{bucket_bits} buckets are too many: choose fewer keys"
@@ -197,7 +197,7 @@ impl Membership for Cuckoo {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let seed = fields.u64("the seed is cut short")?;
         let bucket_bits = fields.u32("the number of buckets is cut short")?;
@@ -218,7 +218,7 @@ impl Membership for Cuckoo {
 }
 
 impl Insert for Cuckoo {
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         let (bucket, print) = self.home(key);
         let other = self.other(bucket, print);
         let empty = self.find(bucket, 0).or_else(|| self.find(other, 0));

@@ -7,8 +7,8 @@
 
 use super::Hashing;
 use super::bits::BITS_MAX;
-use super::frame::{Fields, Unreadable, require};
-use crate::error::Error;
+use super::frame::{Fields, require};
+use crate::error::{Error, Result};
 
 /// The lowest rate that a 64-bit hash can keep for one key, 2^-64.
 pub(super) const RATE_MIN: f64 = 1.0 / 18_446_744_073_709_551_616.0;
@@ -55,7 +55,7 @@ pub fn estimate_for(bits: u64, probes: u32, ones: u64) -> f64 {
 }
 
 /// Checks a rate.
-pub(super) fn check_rate(rate: f64) -> Result<(), Error> {
+pub(super) fn check_rate(rate: f64) -> Result<()> {
     if (RATE_MIN..1.0).contains(&rate) {
         return Ok(());
     }
@@ -83,7 +83,7 @@ impl Design {
     /// # Errors
     ///
     /// If the rate is not from 2^-64 to below 1, or if more than 2^36 bits would be needed.
-    pub fn for_rate(keys: u64, rate: f64) -> Result<Self, Error> {
+    pub fn for_rate(keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         let bits = bits_for(keys.max(1), rate);
         Self::for_bits(keys, bits)
@@ -94,7 +94,7 @@ impl Design {
     /// # Errors
     ///
     /// If there is no bit, or more than 2^36.
-    pub fn for_bits(keys: u64, bits: u64) -> Result<Self, Error> {
+    pub fn for_bits(keys: u64, bits: u64) -> Result<Self> {
         let design = Self {
             keys,
             bits,
@@ -112,7 +112,7 @@ impl Design {
     }
 
     /// Checks the bounds of all fields, which are public.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<()> {
         if !(1..=BITS_MAX).contains(&self.bits) {
             return Error::invalid(format!(
                 "a filter cannot have {} bits: choose from 1 to {BITS_MAX}, by fewer keys or a \
@@ -150,7 +150,7 @@ impl Design {
         payload.extend(self.bits.to_le_bytes());
     }
 
-    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Unreadable> {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self> {
         let hashing = Hashing::from_u8(fields.u8("the hashing is cut short")?)?;
         let design = Self {
             hashing,

@@ -12,7 +12,7 @@
 
 use super::design::{check_rate, rate_for};
 use super::{Agreeing, Classic, Design, Member, Membership, probes_for};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Filters of rate `rate` that together have at most rate `target`: `ceil(ln target / ln rate)`, at
 /// least 1; both between 0 and 1.
@@ -37,7 +37,7 @@ impl Agreeing<Classic> {
     /// # Errors
     ///
     /// If a rate is not from 2^-64 to below 1, or a filter would need more than 2^36 bits.
-    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self> {
         check_rate(target)?;
         let design = Design::for_rate(keys, rate)?;
         let filters = (0..members_for(target, rate)?)
@@ -58,7 +58,7 @@ impl Agreeing<Classic> {
 const MEMBERS_MAX: u32 = 1024;
 
 /// [`filters_for`] as a number of filters to make.
-pub(super) fn members_for(target: f64, rate: f64) -> Result<u64, Error> {
+pub(super) fn members_for(target: f64, rate: f64) -> Result<u64> {
     let count = filters_for(target, rate);
     if count > MEMBERS_MAX {
         return Error::invalid(format!(

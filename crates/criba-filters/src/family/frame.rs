@@ -15,10 +15,10 @@
 //!
 //! Invariants:
 //! 1. Bytes of which up to four neighbouring ones were changed, or which were cut or extended, are
-//!    refused with an [`Unreadable`] that says what is wrong.
+//!    refused with an [`Error::Unreadable`] that says what is wrong.
 //! 2. Nothing is allocated here for lengths that are read before the bytes are known to be there.
 
-use std::fmt;
+use crate::error::{Error, Result, Unreadable};
 
 /// Names a structure in its bytes: four letters.
 pub(crate) type Kind = [u8; 4];
@@ -30,56 +30,6 @@ const RESERVED_AT: usize = VERSION_AT + 1;
 const CHECKSUM_AT: usize = RESERVED_AT + 3;
 const LENGTH_AT: usize = CHECKSUM_AT + 4;
 const HEADER_BYTES: usize = LENGTH_AT + 8;
-
-/// Bytes are not those of the structure that was asked for; its `Display` says why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Unreadable {
-    /// They do not begin as all filters and sketches of criba do.
-    Foreign,
-    /// They are those of another structure, or written with another version of this one.
-    Other {
-        /// Kind and version asked for.
-        wanted: String,
-        /// Kind and version found.
-        found: String,
-    },
-    /// There are fewer or more bytes than the first ones say.
-    Length {
-        /// Bytes that belong there.
-        wanted: u64,
-        /// Bytes that are there.
-        found: u64,
-    },
-    /// The checksum is wrong: bytes have changed since they were written.
-    Checksum,
-    /// The checksum is right, but this rule of the format is broken: they were not written by criba.
-    Field(&'static str),
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Foreign => f.write_str("these bytes are no filter or sketch of criba"),
-            Self::Other { wanted, found } => {
-                write!(
-                    f,
-                    "these bytes hold {found}, not {wanted}: read them as such"
-                )
-            }
-            Self::Length { wanted, found } => {
-                write!(
-                    f,
-                    "{found} bytes where {wanted} belong: fetch them again, whole"
-                )
-            }
-            Self::Checksum => f.write_str("the checksum is wrong: fetch or build it again"),
-            Self::Field(what) => write!(f, "{what}: build it again"),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// Puts a payload into its frame.
 pub(crate) fn encode(kind: Kind, version: u8, payload: &[u8]) -> Vec<u8> {
@@ -97,15 +47,16 @@ pub(crate) fn encode(kind: Kind, version: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of bytes of this kind, version `version` and no other.
-pub(crate) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Fields<'_>, Unreadable> {
+pub(crate) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Fields<'_>> {
     if !bytes.starts_with(&MAGIC) {
-        return Err(Unreadable::Foreign);
+        return Err(Unreadable::Foreign.into());
     }
     let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Err(Unreadable::Length {
             wanted: HEADER_BYTES as u64,
             found: bytes.len() as u64,
-        });
+        }
+        .into());
     };
     let mut fields = Fields::new(&header[KIND_AT..]);
     let found = (fields.array::<4>("kind")?, fields.u8("version")?);
@@ -116,11 +67,12 @@ pub(crate) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Fields<'_>
         return Err(Unreadable::Length {
             wanted: length.saturating_add(HEADER_BYTES as u64),
             found: bytes.len() as u64,
-        });
+        }
+        .into());
     }
     // The reserved bytes are zero by what the checksum was made of; another version may use them.
     if stored != checksum(bytes) {
-        return Err(Unreadable::Checksum);
+        return Err(Unreadable::Checksum.into());
     }
     if found != (kind, version) {
         let name =
@@ -128,7 +80,8 @@ pub(crate) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Fields<'_>
         return Err(Unreadable::Other {
             wanted: name((kind, version)),
             found: name(found),
-        });
+        }
+        .into());
     }
     Ok(Fields::new(payload))
 }
@@ -153,66 +106,63 @@ impl<'a> Fields<'a> {
     }
 
     /// The next `count` bytes. A count that memory could not hold is short like any other.
-    pub(crate) fn bytes(&mut self, count: u64, what: &'static str) -> Result<&'a [u8], Unreadable> {
+    pub(crate) fn bytes(&mut self, count: u64, what: &'static str) -> Result<&'a [u8]> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let (head, rest) = self
             .rest
             .split_at_checked(count)
-            .ok_or(Unreadable::Field(what))?;
+            .ok_or(Error::field(what))?;
         self.rest = rest;
         Ok(head)
     }
 
     /// So many 64-bit words; allocated once they are known to be there.
-    pub(crate) fn words(&mut self, count: u64, what: &'static str) -> Result<Vec<u64>, Unreadable> {
+    pub(crate) fn words(&mut self, count: u64, what: &'static str) -> Result<Vec<u64>> {
         let bytes = self.bytes(count.saturating_mul(8), what)?;
         let (words, _) = bytes.as_chunks::<8>();
         Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
-    pub(crate) fn u8(&mut self, what: &'static str) -> Result<u8, Unreadable> {
+    pub(crate) fn u8(&mut self, what: &'static str) -> Result<u8> {
         Ok(u8::from_le_bytes(self.array(what)?))
     }
 
-    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32, Unreadable> {
+    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
 
-    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, Unreadable> {
+    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
     /// A finite number.
-    pub(crate) fn f64(&mut self, what: &'static str) -> Result<f64, Unreadable> {
+    pub(crate) fn f64(&mut self, what: &'static str) -> Result<f64> {
         let number = f64::from_le_bytes(self.array(what)?);
         require(number.is_finite(), what)?;
         Ok(number)
     }
 
     /// Succeeds when every byte has been read.
-    pub(crate) fn end(&self) -> Result<(), Unreadable> {
+    pub(crate) fn end(&self) -> Result<()> {
         require(self.rest.is_empty(), "there are bytes after the last field")
     }
 
-    pub(crate) fn array<const N: usize>(
-        &mut self,
-        what: &'static str,
-    ) -> Result<[u8; N], Unreadable> {
+    pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
         let (head, rest) = self
             .rest
             .split_first_chunk::<N>()
-            .ok_or(Unreadable::Field(what))?;
+            .ok_or(Error::field(what))?;
         self.rest = rest;
         Ok(*head)
     }
 }
 
 /// Turns a broken rule of the format into an error that names it.
-pub(crate) fn require(holds: bool, what: &'static str) -> Result<(), Unreadable> {
+pub(crate) fn require(holds: bool, what: &'static str) -> Result<()> {
     if holds {
         Ok(())
     } else {
-        Err(Unreadable::Field(what))
+        Err(Error::field(what))
     }
 }
 
@@ -239,8 +189,8 @@ mod tests {
         assert!(fields.end().is_err());
         assert_eq!(fields.words(2, "c").unwrap(), [1, u64::MAX]);
         assert!(fields.end().is_ok());
-        assert_eq!(fields.u32("d"), Err(Unreadable::Field("d")));
-        assert_eq!(fields.words(u64::MAX, "e"), Err(Unreadable::Field("e")));
+        assert_eq!(fields.u32("d"), Err(Error::field("d")));
+        assert_eq!(fields.words(u64::MAX, "e"), Err(Error::field("e")));
     }
 
     #[test]
@@ -271,14 +221,20 @@ mod tests {
             "these bytes hold \"TEST\" version 1, not \"ELSE\" version 1: read them as such"
         );
         assert!(decode(KIND, 2, &bytes).is_err());
-        assert_eq!(decode(KIND, 1, b"%PDF").unwrap_err(), Unreadable::Foreign);
-        assert_eq!(decode(KIND, 1, b"").unwrap_err(), Unreadable::Foreign);
+        assert_eq!(
+            decode(KIND, 1, b"%PDF").unwrap_err(),
+            Unreadable::Foreign.into()
+        );
+        assert_eq!(
+            decode(KIND, 1, b"").unwrap_err(),
+            Unreadable::Foreign.into()
+        );
         assert_eq!(
             decode(KIND, 1, b"CRBS").unwrap_err(),
-            Unreadable::Length {
+            Error::Unreadable(Unreadable::Length {
                 wanted: 24,
                 found: 4
-            }
+            })
         );
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! Which bits are chosen reaches stored bytes and must not be changed.
 
-use super::frame::Unreadable;
+use crate::error::{Error, Result};
 use crate::hash::{remix, start_of};
 use crate::hash_key;
 
@@ -75,7 +75,7 @@ impl Hashing {
         }
     }
 
-    pub(super) fn from_u8(number: u8) -> Result<Self, Unreadable> {
+    pub(super) fn from_u8(number: u8) -> Result<Self> {
         match number {
             XXH3 => Ok(Self::Xxh3),
             DOUBLE => Ok(Self::Double),
@@ -83,12 +83,11 @@ impl Hashing {
             #[cfg(feature = "lab")]
             BLAKE2B => Ok(Self::Blake2b),
             #[cfg(not(feature = "lab"))]
-            BLAKE2B => Err(Unreadable::Other {
+            BLAKE2B => Err(Error::Unreadable(crate::Unreadable::Other {
                 wanted: "a filter that this build can read".to_owned(),
-                found: "a filter hashed with BLAKE2b, for which criba needs its feature `lab`"
-                    .to_owned(),
-            }),
-            _ => Err(Unreadable::Field("the hashing is unknown")),
+                found: "a filter hashed with BLAKE2b, which needs the feature `lab`".to_owned(),
+            })),
+            _ => Err(Error::field("the hashing is unknown")),
         }
     }
 

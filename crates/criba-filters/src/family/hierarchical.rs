@@ -8,9 +8,9 @@
 //! that is there that of both, more than of one. It pays where most keys asked for are absent and the
 //! large filter does not fit the cache that the small one fits. **Cannot** delete or grow.
 
-use super::frame::{self, Kind, Unreadable};
+use super::frame::{self, Kind};
 use super::{Classic, Design, Insert, Membership, parts};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 const KIND: Kind = *b"HIER";
 const VERSION: u8 = 1;
@@ -32,7 +32,7 @@ impl Hierarchical {
     ///
     /// If a rate is not from 2^-64 to below 1, if `rate` is not below `front_rate`, or a filter would
     /// need more than 2^36 bits.
-    pub fn new(seed: u64, keys: u64, front_rate: f64, rate: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, front_rate: f64, rate: f64) -> Result<Self> {
         super::design::check_rate(rate)?;
         let front = Design::for_rate(keys, front_rate)?;
         if rate >= front_rate {
@@ -91,7 +91,7 @@ impl Membership for Hierarchical {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let front = parts::read(&mut fields)?;
         let back = parts::read(&mut fields)?;
@@ -102,7 +102,7 @@ impl Membership for Hierarchical {
 
 impl Insert for Hierarchical {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         self.front.insert(key)?;
         self.back.insert(key)
     }

@@ -8,7 +8,7 @@
 use super::design::check_rate;
 use super::ensemble::members_for;
 use super::{Agreeing, Compressed, Design, Member};
-use crate::error::Error;
+use crate::error::Result;
 
 /// Several compressed filters that must agree.
 ///
@@ -27,7 +27,7 @@ impl Agreeing<Compressed> {
     ///
     /// If a rate is not from 2^-64 to below 1, a filter would need more than 2^36 bits, or more than
     /// 1024 filters would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self> {
         check_rate(target)?;
         let first = Compressed::new(seed, keys, rate)?;
         let design: Design = first.filter().design();

@@ -10,12 +10,11 @@
 //! sorted hashes, and 32 bytes per key. **Can** return values, of absent keys too if no bits check
 //! them. **Cannot** be changed, or list its keys.
 
-use super::frame::{self, Kind, Unreadable, put_words, require};
+use super::frame::{self, Kind, put_words, require};
 use super::values::{EQUAL_MAX, Layout};
 use super::{Lookup, Membership};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hash_key;
-use crate::segment::Damaged;
 use crate::segment::form::Form;
 use crate::segment::header;
 use crate::segment::ribbon::{Planes, Ribbon, Spot};
@@ -51,7 +50,7 @@ impl Map {
         entries: &[(K, u64)],
         value_bits: u32,
         check_bits: f64,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let width = width(value_bits, check_bits)?;
         let layout = Layout::new(value_bits, u32::from(width.planes.wide) - value_bits)?;
         entries
@@ -73,7 +72,7 @@ impl Map {
     /// # Errors
     ///
     /// If the bits are out of bounds.
-    pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: f64) -> Result<Self, Error> {
+    pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: f64) -> Result<Self> {
         let width = width(0, check_bits)?;
         let layout = Layout::new(0, u32::from(width.planes.wide))?;
         let pairs = keys.iter().map(|key| (key.as_ref(), 0));
@@ -115,7 +114,7 @@ impl Map {
 }
 
 /// Divides bits into whole planes.
-fn width(value_bits: u32, check_bits: f64) -> Result<Width, Error> {
+fn width(value_bits: u32, check_bits: f64) -> Result<Width> {
     let bits = f64::from(value_bits) + check_bits;
     if check_bits.is_nan() || check_bits < 0.0 || !(1.0..=64.0).contains(&bits) {
         return Error::invalid(format!(
@@ -197,7 +196,7 @@ impl Membership for Map {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
@@ -207,10 +206,9 @@ impl Membership for Map {
         let words = fields.u64("the length of the body is cut short")?;
         let body = fields.words(words, "the body is cut short")?;
         fields.end()?;
-        let damaged = |Damaged(what)| Unreadable::Field(what);
         let mut resident = header::Fields::new(resident);
-        let ribbon = Ribbon::parse(&mut resident, words).map_err(damaged)?;
-        resident.end().map_err(damaged)?;
+        let ribbon = Ribbon::parse(&mut resident, words)?;
+        resident.end()?;
         let fits = value_bits <= u32::from(ribbon.planes.narrow);
         require(fits, "values do not fit their cells")?;
         Ok(Self {

@@ -69,7 +69,7 @@ mod tests;
 mod three_cells;
 mod values;
 
-use crate::error::Error;
+use crate::error::Result;
 pub use agreeing::{Agreeing, Member};
 pub use blocked::Blocked;
 pub use classic::Classic;
@@ -77,7 +77,6 @@ pub use compressed::{Codec, Compressed, entropy};
 pub use cuckoo::{Cuckoo, fingerprint_bits_for};
 pub use design::{Design, bits_for, estimate_for, probes_for, rate_for};
 pub use ensemble::{Ensemble, filters_for};
-pub use frame::Unreadable;
 pub use fuse::{Fuse, Neighbours, fuse_cells_for};
 pub use hashing::Hashing;
 pub use hierarchical::Hierarchical;
@@ -120,9 +119,9 @@ pub trait Membership {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`], which says why, for bytes that [`to_bytes`](Self::to_bytes) of this structure
+    /// [`Error::Unreadable`](crate::Error::Unreadable), which says why, for bytes that [`to_bytes`](Self::to_bytes) of this structure
     /// did not write.
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable>
+    fn from_bytes(bytes: &[u8]) -> Result<Self>
     where
         Self: Sized;
 }
@@ -135,7 +134,7 @@ pub trait Insert: Membership {
     ///
     /// [`Error::Full`] when there is no room: the set is then as it was before. Filters of bits
     /// always have room, their rate rises.
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error>;
+    fn insert(&mut self, key: &[u8]) -> Result<()>;
 }
 
 /// A set from which keys can be taken.

@@ -11,9 +11,9 @@
 
 use super::bits::Bits;
 use super::design::{Design, check_rate, fill_for};
-use super::frame::{self, Kind, Unreadable, require};
+use super::frame::{self, Kind, require};
 use super::{Hashing, Insert, Membership};
-use crate::error::Error;
+use crate::error::Result;
 
 const KIND: Kind = *b"PART";
 const VERSION: u8 = 1;
@@ -48,7 +48,7 @@ impl Partitioned {
     /// # Errors
     ///
     /// If the rate is not from 2^-64 to below 1, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         let Design { bits, probes, .. } = Design::for_rate(keys, rate)?;
         let part_bits = bits.div_ceil(u64::from(probes));
@@ -122,7 +122,7 @@ impl Membership for Partitioned {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
@@ -146,7 +146,7 @@ impl Membership for Partitioned {
 
 impl Insert for Partitioned {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         for at in self.positions(key) {
             self.bits.set(at);
         }

@@ -1,7 +1,8 @@
 //! Structures within a structure: their bytes, each with its length before it.
 
 use super::Membership;
-use super::frame::{Fields, Unreadable};
+use super::frame::Fields;
+use crate::error::Result;
 
 /// Appends a part.
 pub(super) fn put(payload: &mut Vec<u8>, part: &impl Membership) {
@@ -11,7 +12,7 @@ pub(super) fn put(payload: &mut Vec<u8>, part: &impl Membership) {
 }
 
 /// Reads a part back.
-pub(super) fn read<T: Membership>(fields: &mut Fields<'_>) -> Result<T, Unreadable> {
+pub(super) fn read<T: Membership>(fields: &mut Fields<'_>) -> Result<T> {
     let length = fields.u64("the length of a part is cut short")?;
     T::from_bytes(fields.bytes(length, "a part is cut short")?)
 }
@@ -25,7 +26,7 @@ pub(super) fn put_all<T: Membership>(payload: &mut Vec<u8>, parts: &[T]) {
 }
 
 /// Reads all parts back, at least one. Their number is not trusted: it allocates nothing.
-pub(super) fn read_all<T: Membership>(fields: &mut Fields<'_>) -> Result<Vec<T>, Unreadable> {
+pub(super) fn read_all<T: Membership>(fields: &mut Fields<'_>) -> Result<Vec<T>> {
     let count = fields.u64("the number of parts is cut short")?;
     let mut parts = Vec::new();
     for _ in 0..count {

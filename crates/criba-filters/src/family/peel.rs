@@ -10,9 +10,9 @@
 //! Memory to build: 16 bytes per key for the rows, 8 per cell and 8 per key for the order.
 
 use super::bits::Cells;
-use super::frame::{self, Fields, Kind, Unreadable, require};
+use super::frame::{self, Fields, Kind, require};
 use super::values::{EQUAL_MAX, Layout};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hash::start_of;
 use crate::hash_key;
 use crate::segment::band::Row;
@@ -84,7 +84,7 @@ impl Graph {
         payload.extend(number.to_le_bytes());
     }
 
-    fn read(fields: &mut Fields<'_>) -> Result<Self, Unreadable> {
+    fn read(fields: &mut Fields<'_>) -> Result<Self> {
         let kind = fields.u8("the graph is cut short")?;
         let number = fields.u64("the graph is cut short")?;
         require(number > 0, "there are no cells")?;
@@ -131,7 +131,7 @@ impl Function {
         entries: &[(K, u64)],
         (value_bits, check_bits): (u32, u32),
         graph: impl Fn(u64) -> Graph,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let layout = Layout::new(value_bits, check_bits)?;
         entries
             .iter()
@@ -151,7 +151,7 @@ impl Function {
         keys: &[K],
         check_bits: u32,
         graph: impl Fn(u64) -> Graph,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let input = Input {
             seed,
             layout: Layout::new(0, check_bits)?,
@@ -163,7 +163,7 @@ impl Function {
 
     /// Solves with the first seed from the one given that has a solution. `graph` tells the shape for
     /// a number of distinct keys.
-    fn build<'a, I>(input: &Input<I>, graph: impl Fn(u64) -> Graph) -> Result<Self, Error>
+    fn build<'a, I>(input: &Input<I>, graph: impl Fn(u64) -> Graph) -> Result<Self>
     where
         I: Iterator<Item = (&'a [u8], u64)> + Clone,
     {
@@ -225,7 +225,7 @@ impl Function {
         frame::encode(kind, version, &payload)
     }
 
-    pub(super) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Self, Unreadable> {
+    pub(super) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(kind, version, bytes)?;
         let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;

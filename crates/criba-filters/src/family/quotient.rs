@@ -21,9 +21,9 @@ use std::collections::VecDeque;
 
 use super::bits::Cells;
 use super::design::check_rate;
-use super::frame::{self, Kind, Unreadable, require};
+use super::frame::{self, Kind, require};
 use super::{Delete, Insert, Membership};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hash_key;
 
 const KIND: Kind = *b"QUOT";
@@ -78,7 +78,7 @@ impl Quotient {
     ///
     /// If the rate is not from 2^-64 to below 1, if a fingerprint would need more than 64 bits, or if
     /// more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self, Error> {
+    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         let quotient_bits = quotient_bits_for(keys);
         let fingerprint_bits = (keys.max(1) as f64 / rate).log2().ceil() as u32;
@@ -87,7 +87,7 @@ impl Quotient {
     }
 
     /// The same for so many bits in all, if remainders of one bit have room in them.
-    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self, Error> {
+    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self> {
         let quotient_bits = quotient_bits_for(keys);
         let slot_bits = bits.checked_shr(quotient_bits).unwrap_or(0);
         let most = u64::from(FLAG_BITS) + 61.min(64 - u64::from(quotient_bits));
@@ -102,7 +102,7 @@ impl Quotient {
     ///
     /// If there are not 1 to 40 bits of quotient, at least 1 of remainder, and at most 61 of it and 64
     /// together, or if more than 2^36 bits would be needed.
-    pub fn with_shape(seed: u64, quotient_bits: u32, remainder_bits: u32) -> Result<Self, Error> {
+    pub fn with_shape(seed: u64, quotient_bits: u32, remainder_bits: u32) -> Result<Self> {
         if !shape_fits(quotient_bits, remainder_bits) {
             return Error::invalid(format!(
                 "a fingerprint cannot have {quotient_bits} bits of quotient and {remainder_bits} of \
@@ -142,7 +142,7 @@ impl Quotient {
     /// # Errors
     ///
     /// If the remainder has but one bit, or the filter would have more than 2^36 bits.
-    pub fn grow(&self) -> Result<Self, Error> {
+    pub fn grow(&self) -> Result<Self> {
         let remainder_bits = self.remainder_bits() - 1;
         let mut grown = Self::with_shape(self.seed, self.quotient_bits + 1, remainder_bits)?;
         for Stretch { start, entries } in self.stretches() {
@@ -338,7 +338,7 @@ impl Membership for Quotient {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let seed = fields.u64("the seed is cut short")?;
         let quotient_bits = fields.u32("the number of slots is cut short")?;
@@ -357,7 +357,7 @@ impl Membership for Quotient {
             cells,
         };
         let mut again = Self::with_shape(seed, quotient_bits, remainder_bits)
-            .or(Err(Unreadable::Field("slots are out of bounds")))?;
+            .or(Err(Error::field("slots are out of bounds")))?;
         for stretch in filter.stretches() {
             require(stretch.entries.is_sorted(), "remainders are out of order")?;
             again.rewrite(&stretch, 0);
@@ -369,7 +369,7 @@ impl Membership for Quotient {
 }
 
 impl Insert for Quotient {
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         let room = ((self.slots() as f64 * LOAD_MAX) as u64).min(self.slots() - 1);
         if self.keys >= room.max(1) {
             return Err(Error::Full { keys: self.keys });

@@ -10,9 +10,9 @@
 //! of keys. **Cannot** delete.
 
 use super::design::{Design, check_rate};
-use super::frame::{self, Kind, Unreadable, require};
+use super::frame::{self, Kind, require};
 use super::{Classic, Insert, Membership, parts};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 const KIND: Kind = *b"SCAL";
 const VERSION: u8 = 1;
@@ -37,7 +37,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         check_rate(self.first_rate)?;
         if self.first_keys == 0 {
             return Error::invalid("the first layer needs room for a key".to_owned());
@@ -58,7 +58,7 @@ impl Growth {
     }
 
     /// The design of a layer.
-    fn layer(&self, number: usize) -> Result<Design, Error> {
+    fn layer(&self, number: usize) -> Result<Design> {
         let power = number as f64;
         let keys = (self.first_keys as f64 * self.growth.powf(power)).round() as u64;
         Design::for_rate(keys, self.first_rate * self.tightening.powf(power))
@@ -81,7 +81,7 @@ impl Scalable {
     /// # Errors
     ///
     /// If a parameter is out of its bounds.
-    pub fn new(seed: u64, growth: Growth) -> Result<Self, Error> {
+    pub fn new(seed: u64, growth: Growth) -> Result<Self> {
         growth.check()?;
         let first = Classic::new(seed, growth.layer(0)?)?;
         Ok(Self {
@@ -139,7 +139,7 @@ impl Membership for Scalable {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let growth = Growth {
             first_keys: fields.u64("the capacity is cut short")?,
@@ -161,7 +161,7 @@ impl Insert for Scalable {
     /// # Errors
     ///
     /// [`Error::Full`] when the next layer would be larger, or stricter, than a filter can be.
-    fn insert(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn insert(&mut self, key: &[u8]) -> Result<()> {
         if self.may_contain(key) {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use super::{
     Membership, Partitioned, Peeled, Quotient, fuse_cells_for, peeled_cells_for,
 };
 use crate::segment::{CustomFilter, OpenFilter};
-use crate::{Error, KeyHash, Result};
+use crate::{KeyHash, Result};
 
 /// A structure that a segment can carry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -167,9 +167,7 @@ impl CustomFilter for ShapeFilter {
         fn open<M: Membership + Send + Sync + 'static>(
             bytes: &[u8],
         ) -> Result<Box<dyn OpenFilter>> {
-            let opened = M::from_bytes(bytes);
-            let opened = opened.map_err(|error| Error::Invalid(error.to_string()))?;
-            Ok(Box::new(Opened(opened)))
+            Ok(Box::new(Opened(M::from_bytes(bytes)?)))
         }
         match self.shape {
             Shape::Classic => open::<Classic>(bytes),

@@ -2,10 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::frame::Unreadable;
 use super::peel::{Function, Graph};
 use super::{Lookup, Membership, fuse, peeled};
-use crate::error::Error;
+use crate::error::Result;
 
 /// Which three cells a key has.
 pub trait Choice {
@@ -38,7 +37,7 @@ impl<C: Choice> ThreeCells<C> {
         entries: &[(K, u64)],
         value_bits: u32,
         check_bits: u32,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let bits = (value_bits, check_bits);
         Function::map(seed, entries, bits, Self::graph).map(Self::of)
     }
@@ -48,7 +47,7 @@ impl<C: Choice> ThreeCells<C> {
     /// # Errors
     ///
     /// If the bits are out of bounds, or, which is practically impossible, if no seed gives a solution.
-    pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: u32) -> Result<Self, Error> {
+    pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: u32) -> Result<Self> {
         Function::set(seed, keys, check_bits, Self::graph).map(Self::of)
     }
 
@@ -115,7 +114,7 @@ impl<C: Choice> Membership for ThreeCells<C> {
         self.function.encode(C::KIND, VERSION)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Function::decode(C::KIND, VERSION, bytes).map(Self::of)
     }
 }

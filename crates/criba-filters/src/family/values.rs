@@ -3,8 +3,8 @@
 //! From its lowest bit, the value and then zeros, all XOR the key's fingerprint. For an absent key the
 //! zeros come out as arbitrary bits: that is how it is denied.
 
-use super::frame::{Fields, Unreadable, require};
-use crate::error::Error;
+use super::frame::{Fields, require};
+use crate::error::{Error, Result};
 use crate::hash::{fingerprint, low_mask};
 use crate::hash_key;
 use crate::segment::band::Row;
@@ -25,7 +25,7 @@ impl Layout {
     /// # Errors
     ///
     /// If a cell would not have 1 to 64 bits.
-    pub(super) fn new(value_bits: u32, check_bits: u32) -> Result<Self, Error> {
+    pub(super) fn new(value_bits: u32, check_bits: u32) -> Result<Self> {
         let cell_bits = value_bits.saturating_add(check_bits);
         if (1..=64).contains(&cell_bits) {
             return Ok(Self {
@@ -45,7 +45,7 @@ impl Layout {
     }
 
     /// Whether the value fits.
-    pub(super) fn check_value(self, value: u64) -> Result<(), Error> {
+    pub(super) fn check_value(self, value: u64) -> Result<()> {
         if value & !low_mask(self.value_bits) == 0 {
             return Ok(());
         }
@@ -77,7 +77,7 @@ impl Layout {
         payload.extend(self.cell_bits.to_le_bytes());
     }
 
-    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Unreadable> {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self> {
         let value_bits = fields.u32("the bits of values are cut short")?;
         let cell_bits = fields.u32("the bits of cells are cut short")?;
         let fits = (1..=64).contains(&cell_bits) && value_bits <= cell_bits;

@@ -10,7 +10,8 @@ use super::header::{Fields, require};
 use super::lookup::{Answer, Lookup, Window};
 use super::math::{PROBES_MAX, best_probes, blocked_rate};
 use super::spec::clamp_bits;
-use super::{Build, Built, Damaged, FilterKind, KeyHash};
+use super::{Build, Built, FilterKind, KeyHash};
+use crate::error::Result;
 use crate::hash::{mix, start_of};
 
 /// First byte of the header. Written to disk; must not be changed.
@@ -95,7 +96,7 @@ impl Blocked {
         header
     }
 
-    pub(crate) fn parse(header: &[u8], body_words: u64) -> Result<Self, Damaged> {
+    pub(crate) fn parse(header: &[u8], body_words: u64) -> Result<Self> {
         let mut fields = Fields::new(header);
         let version = fields.u8("bloom header: version cut short")?;
         require(version == VERSION, "bloom header: unknown version")?;

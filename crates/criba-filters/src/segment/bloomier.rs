@@ -17,6 +17,7 @@
 //! search in the block, and spent on the fingerprint the same bits save reads. For the same reason a
 //! fractional bit is a block bit or a fingerprint bit, never a slot bit.
 
+use crate::error::Result;
 use std::ops::Range;
 
 use super::band::Row;
@@ -28,7 +29,7 @@ use super::resident::{Divided, TELLING};
 use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
 use super::solve::{Equations, Width, solve};
 use super::spec::clamp_bits;
-use super::{BloomierBits, Build, Built, Damaged, Filter, FilterKind, KeyHash, Place};
+use super::{BloomierBits, Build, Built, Filter, FilterKind, KeyHash, Place};
 use crate::hash::{fingerprint, low_mask, mix, unmix};
 
 /// First byte of the header. Written to disk; must not be changed. In version 1, never released, the
@@ -230,7 +231,7 @@ impl Bloomier {
         header
     }
 
-    pub(crate) fn parse(header: &[u8], body_words: u64) -> Result<Self, Damaged> {
+    pub(crate) fn parse(header: &[u8], body_words: u64) -> Result<Self> {
         let mut fields = Fields::new(header);
         let version = fields.u8("bloomier header: version cut short")?;
         require(version == VERSION, "bloomier header: unknown version")?;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::header::{Fields, require};
-use super::{Answer, Built, Damaged, FilterKind};
-use crate::{KeyHash, Result};
+use super::{Answer, Built, FilterKind};
+use crate::{Error, KeyHash, Result};
 
 /// A filter of the program's own: builds one for each segment and opens those that were stored.
 ///
@@ -224,11 +224,7 @@ impl fmt::Debug for Custom {
 }
 
 impl Custom {
-    pub(crate) fn parse(
-        header: &[u8],
-        body_words: u64,
-        filters: &CustomFilters,
-    ) -> Result<Self, Damaged> {
+    pub(crate) fn parse(header: &[u8], body_words: u64, filters: &CustomFilters) -> Result<Self> {
         let mut fields = Fields::new(header);
         let version = fields.u8("custom header: version cut short")?;
         require(version == VERSION, "custom header: unknown version")?;
@@ -241,7 +237,7 @@ impl Custom {
         let mut text = |len: u8, what| {
             let bytes = fields.bytes(u64::from(len), what)?;
             let text = std::str::from_utf8(bytes);
-            text.map_err(|_not_utf8| Damaged("custom header: a text is not UTF-8"))
+            text.map_err(|_not_utf8| Error::field("custom header: a text is not UTF-8"))
         };
         let name = text(name, "custom header: name cut short")?;
         let parameters = text(parameters, "custom header: parameters cut short")?;
@@ -250,8 +246,9 @@ impl Custom {
         let bytes = header.get(begin..).unwrap_or_default();
         let open = |filter: &Arc<dyn CustomFilter>| {
             let opened = catch_unwind(AssertUnwindSafe(|| filter.open(parameters, bytes)));
-            let opened = opened.map_err(|_panic| Damaged("custom filter: opening it panicked"))?;
-            opened.map_err(|_error| Damaged("custom filter: it does not open its bytes"))
+            let opened =
+                opened.map_err(|_panic| Error::field("custom filter: opening it panicked"))?;
+            opened.map_err(|_error| Error::field("custom filter: it does not open its bytes"))
         };
         Ok(Self {
             name: name.to_owned(),
@@ -330,7 +327,6 @@ impl Custom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use crate::segment::Filter;
 
     /// Knows the least hash alone, or breaks a promise.
@@ -395,7 +391,7 @@ mod tests {
         build(&plan, &[KeyHash(3), KeyHash(9)])
     }
 
-    fn opened(built: &Built, customs: &CustomFilters) -> Result<Filter, Damaged> {
+    fn opened(built: &Built, customs: &CustomFilters) -> Result<Filter> {
         Filter::parse_with(FilterKind::Custom, &built.header, 0, customs)
     }
 

@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //! 1. A key that was built in is never answered with [`Answer::No`], and a position is its own.
-//! 2. A damaged header is refused with [`Damaged`] or describes some other filter; it never makes
+//! 2. A damaged header is refused with [`Error::Unreadable`](crate::Error::Unreadable) or describes some other filter; it never makes
 //!    this code panic, allocate more than a small multiple of the header, or reach outside the body.
 //! 3. Equal input gives equal bytes.
 //!
@@ -51,9 +51,9 @@ pub use memory::MemoryBloom;
 pub use resident::{Resident, Words};
 pub use spec::{BloomierBits, FilterKind, FilterSpec};
 
-use std::fmt;
 use std::ops::Range;
 
+use crate::error::Result;
 use crate::hash::KeyHash;
 
 use custom::Custom;
@@ -131,9 +131,9 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// [`Damaged`] if the header does not describe a filter with such a body. The segment is then to
+    /// [`Error::Unreadable`](crate::Error::Unreadable) if the header does not describe a filter with such a body. The segment is then to
     /// be read without its filter.
-    pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self, Damaged> {
+    pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self> {
         Self::parse_with(kind, header, body_words, &CustomFilters::default())
     }
 
@@ -148,7 +148,7 @@ impl Filter {
         header: &[u8],
         body_words: u64,
         customs: &CustomFilters,
-    ) -> Result<Self, Damaged> {
+    ) -> Result<Self> {
         let family = match kind {
             FilterKind::Bloom => Family::Bloom(blocked::Blocked::parse(header, body_words)?),
             FilterKind::Bloomier => {
@@ -376,15 +376,3 @@ impl Filter {
         }
     }
 }
-
-/// The header of a filter breaks a rule of its format, which is named.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Damaged(pub &'static str);
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for Damaged {}

@@ -16,10 +16,10 @@
 //! 4. The blocks before a layer's `split` have `narrow` planes, the others `wide`. A key has as many
 //!    bits as the block it starts in.
 
-use super::Damaged;
 use super::band::Row;
 use super::header::{Fields, require};
 use super::lookup::Window;
+use crate::error::Result;
 use crate::hash::{coefficients, remix, start_of};
 
 /// Slots per block, one bit of each in every plane word.
@@ -352,7 +352,7 @@ impl Ribbon {
     }
 
     /// Reads what [`encode`](Self::encode) wrote and checks it against the length of the body.
-    pub(crate) fn parse(fields: &mut Fields<'_>, body_words: u64) -> Result<Self, Damaged> {
+    pub(crate) fn parse(fields: &mut Fields<'_>, body_words: u64) -> Result<Self> {
         let narrow = fields.u8("ribbon header: narrow planes cut short")?;
         let wide = fields.u8("ribbon header: wide planes cut short")?;
         let extra = wide.checked_sub(narrow);
@@ -403,7 +403,7 @@ fn bumped(codes: u8, bucket: u64) -> u64 {
     u64::from(BUMPED_STARTS[usize::from(codes >> (bucket % 4 * 2) & 3)])
 }
 
-fn parse_layer(fields: &mut Fields<'_>, planes: Planes) -> Result<Layer, Damaged> {
+fn parse_layer(fields: &mut Fields<'_>, planes: Planes) -> Result<Layer> {
     let blocks = fields.u32("ribbon header: layer blocks cut short")?;
     let split = fields.u32("ribbon header: layer split cut short")?;
     require(blocks > 0, "ribbon header: a layer without blocks")?;
@@ -418,7 +418,7 @@ fn parse_layer(fields: &mut Fields<'_>, planes: Planes) -> Result<Layer, Damaged
     })
 }
 
-fn parse_stash(fields: &mut Fields<'_>, count: u32, planes: Planes) -> Result<Vec<Row>, Damaged> {
+fn parse_stash(fields: &mut Fields<'_>, count: u32, planes: Planes) -> Result<Vec<Row>> {
     let value_bytes = planes.value_bytes();
     let count = u64::from(count);
     let hashes = fields.bytes(count * 8, "ribbon header: stash hashes cut short")?;

@@ -16,8 +16,8 @@
 //! is still never too low, but not the sketch of both streams in one.
 
 use crate::KeyHash;
-use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::error::{Error, Result};
+use crate::family::frame;
 
 use super::rows::{column, in_row};
 use super::sizing::{CELLS_MAX, ROWS_MAX, check_cells, check_few, check_open, invalid};
@@ -180,14 +180,14 @@ impl CountMin {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CountMin, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<CountMin> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let (width, rows) = read_rows(&mut fields)?;
         let update = match fields.u8("the kind of update is cut short")? {
             0 => Update::Plain,
             1 => Update::Conservative,
-            _ => return Err(Unreadable::Field("the kind of update is unknown")),
+            _ => return Err(Error::field("the kind of update is unknown")),
         };
         let total = fields.u64("the total is cut short")?;
         let counters = fields.words(width * u64::from(rows), "the counters are cut short")?;
@@ -209,7 +209,7 @@ impl CountMin {
 }
 
 /// Counters in a row, and rows, as sketches of this form write them.
-pub(super) fn read_rows(fields: &mut frame::Fields<'_>) -> Result<(u64, u8), Unreadable> {
+pub(super) fn read_rows(fields: &mut frame::Fields<'_>) -> Result<(u64, u8)> {
     let width = fields.u64("the width is cut short")?;
     let rows = fields.u8("the number of rows is cut short")?;
     let in_bounds = (1..=CELLS_MAX).contains(&width) && (1..=ROWS_MAX).contains(&rows);

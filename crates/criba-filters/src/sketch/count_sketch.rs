@@ -16,7 +16,7 @@
 
 use crate::KeyHash;
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::rows::{column, in_row, sign};
 use super::signed::SignedRows;
@@ -127,8 +127,8 @@ impl CountSketch {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CountSketch, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<CountSketch> {
         let cells = SignedRows::from_bytes(KIND, VERSION, bytes)?;
         Ok(CountSketch { cells })
     }

@@ -14,7 +14,7 @@
 
 use crate::KeyHash;
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::rows::probes;
 use super::sizing::{self, CELLS_MAX, PROBES_MAX, check_cells, check_few, invalid};
@@ -195,8 +195,8 @@ impl CountingBloom {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CountingBloom, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<CountingBloom> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let (cells, probes) = read_shape(&mut fields)?;
         let keys = fields.u64("the number of keys is cut short")?;
@@ -238,7 +238,7 @@ pub(super) fn put_shape(payload: &mut Vec<u8>, (cells, probes): (u64, u8)) {
     payload.push(probes);
 }
 
-pub(super) fn read_shape(fields: &mut frame::Fields<'_>) -> Result<(u64, u8), Unreadable> {
+pub(super) fn read_shape(fields: &mut frame::Fields<'_>) -> Result<(u64, u8)> {
     let cells = fields.u64("the number of cells is cut short")?;
     let in_bounds = (1..=CELLS_MAX).contains(&cells);
     frame::require(in_bounds, "the number of cells is out of bounds")?;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::KeyHash;
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::rank_bytes;
 use super::registers::{Histogram, Registers, check_index_bits, index_bits_for, sizes_differ};
@@ -116,8 +116,8 @@ impl<E: Estimator> Distinct<E> {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Distinct<E>, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Distinct<E>> {
         Ok(Distinct::of(rank_bytes::decode(E::KIND, VERSION, bytes)?))
     }
 }

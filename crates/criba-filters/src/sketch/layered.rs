@@ -14,7 +14,7 @@
 
 use crate::KeyHash;
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::counting::{put_shape, read_shape};
 use super::rows::probes;
@@ -134,8 +134,8 @@ impl LayeredBloom {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<LayeredBloom, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<LayeredBloom> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let count = fields.u8("the number of layers is cut short")?;
         frame::require(count > 0, "there is no layer")?;

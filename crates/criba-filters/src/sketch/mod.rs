@@ -22,7 +22,7 @@
 //! `docs/filters/`.
 //!
 //! `to_bytes` writes a frame with kind, version and checksum; `from_bytes` refuses what was changed,
-//! cut or written by something else with an [`Unreadable`](crate::family::Unreadable).
+//! cut or written by something else with an [`Error::Unreadable`](crate::Error::Unreadable).
 //!
 //! ```
 //! use criba_filters::hash_key;

@@ -1,7 +1,8 @@
 //! Registers of ranks as bytes in a frame: 1 for the bits of the index, 1 for the form, then 3 for each
 //! register that is not zero, or 1 for each of all.
 
-use crate::family::{Unreadable, frame};
+use crate::error::{Error, Result};
+use crate::family::frame;
 
 use super::registers::{INDEX_BITS_MAX, INDEX_BITS_MIN, Ranks, Registers, rank_max, sparse_max};
 
@@ -29,11 +30,7 @@ pub(super) fn encode(registers: &Registers, kind: frame::Kind, version: u8) -> V
     frame::encode(kind, version, &payload)
 }
 
-pub(super) fn decode(
-    kind: frame::Kind,
-    version: u8,
-    bytes: &[u8],
-) -> Result<Registers, Unreadable> {
+pub(super) fn decode(kind: frame::Kind, version: u8, bytes: &[u8]) -> Result<Registers> {
     let mut fields = frame::decode(kind, version, bytes)?;
     let index_bits = fields.u8("the bits of the index are cut short")?;
     let in_bounds = (INDEX_BITS_MIN..=INDEX_BITS_MAX).contains(&index_bits);
@@ -41,11 +38,11 @@ pub(super) fn decode(
     match fields.u8("the form is cut short")? {
         SPARSE => sparse(&mut fields, index_bits),
         DENSE => dense(&mut fields, index_bits),
-        _ => Err(Unreadable::Field("the form of the registers is unknown")),
+        _ => Err(Error::field("the form of the registers is unknown")),
     }
 }
 
-fn sparse(fields: &mut frame::Fields<'_>, index_bits: u8) -> Result<Registers, Unreadable> {
+fn sparse(fields: &mut frame::Fields<'_>, index_bits: u8) -> Result<Registers> {
     let mut list: Vec<(u16, u8)> = Vec::new();
     while fields.end().is_err() {
         let [low, high, rank] = fields.array::<ENTRY_BYTES>("a register is cut short")?;
@@ -62,7 +59,7 @@ fn sparse(fields: &mut frame::Fields<'_>, index_bits: u8) -> Result<Registers, U
     Ok(Registers::from_list(index_bits, list))
 }
 
-fn dense(fields: &mut frame::Fields<'_>, index_bits: u8) -> Result<Registers, Unreadable> {
+fn dense(fields: &mut frame::Fields<'_>, index_bits: u8) -> Result<Registers> {
     let ranks = fields.bytes(1 << index_bits, "the registers are cut short")?;
     fields.end()?;
     ranks
@@ -74,6 +71,6 @@ fn dense(fields: &mut frame::Fields<'_>, index_bits: u8) -> Result<Registers, Un
     Ok(registers)
 }
 
-fn check_rank(rank: u8, index_bits: u8) -> Result<(), Unreadable> {
+fn check_rank(rank: u8, index_bits: u8) -> Result<()> {
     frame::require(rank <= rank_max(index_bits), "a rank is out of bounds")
 }

@@ -2,7 +2,7 @@
 //! number of rows, so that their median is one of them; linear, so that sketches can be added.
 
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::count_min::read_rows;
 use super::sizing::{ROWS_MAX, check_cells, check_few, invalid, median};
@@ -71,11 +71,7 @@ impl SignedRows {
         frame::encode(kind, version, &payload)
     }
 
-    pub(super) fn from_bytes(
-        kind: frame::Kind,
-        version: u8,
-        bytes: &[u8],
-    ) -> Result<SignedRows, Unreadable> {
+    pub(super) fn from_bytes(kind: frame::Kind, version: u8, bytes: &[u8]) -> Result<SignedRows> {
         let mut fields = frame::decode(kind, version, bytes)?;
         let (width, rows) = read_rows(&mut fields)?;
         frame::require(rows % 2 == 1, "the number of rows is even")?;

@@ -17,8 +17,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::error::{Error, Result};
+use crate::family::frame;
 
 use super::sizing::{check_cells, check_open, invalid};
 
@@ -247,12 +247,12 @@ impl SpaceSaving {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<SpaceSaving, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<SpaceSaving> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let capacity = fields.u64("the number of counters is cut short")?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-        let broken = |_| Unreadable::Field("the number of counters is out of bounds");
+        let broken = |_| Error::field("the number of counters is out of bounds");
         let mut summary = SpaceSaving::with_counters(capacity).map_err(broken)?;
         summary.total = fields.u64("the total is cut short")?;
         let used = fields.u64("the number of keys is cut short")?;

@@ -16,7 +16,7 @@
 
 use crate::KeyHash;
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::counting::{put_shape, read_shape, shapes_differ};
 use super::rows::probes;
@@ -160,8 +160,8 @@ impl SpectralBloom {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<SpectralBloom, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<SpectralBloom> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let (cells, probes) = read_shape(&mut fields)?;
         let total = fields.u64("the total is cut short")?;

@@ -19,7 +19,7 @@
 
 use crate::KeyHash;
 use crate::error::Result;
-use crate::family::{Unreadable, frame};
+use crate::family::frame;
 
 use super::rows::in_row;
 use super::signed::SignedRows;
@@ -127,8 +127,8 @@ impl TugOfWar {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<TugOfWar, Unreadable> {
+    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<TugOfWar> {
         let cells = SignedRows::from_bytes(KIND, VERSION, bytes)?;
         Ok(TugOfWar { cells })
     }

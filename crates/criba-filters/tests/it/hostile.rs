@@ -1,7 +1,6 @@
 //! Bytes whose checksum is right but that no sketch has written: an error, or some other sketch that
 //! can be used; never a panic, never more memory than there are bytes.
 
-use criba_filters::family::Unreadable;
 use criba_filters::sketch::{
     CountMin, CountSketch, CountingBloom, HyperLogLog, LayeredBloom, LogLog, SpaceSaving,
     SpectralBloom, TugOfWar,
@@ -26,7 +25,7 @@ fn seal(bytes: &mut [u8]) {
 
 fn check<T>(
     bytes: &[u8],
-    from_bytes: impl Fn(&[u8]) -> Result<T, Unreadable>,
+    from_bytes: impl Fn(&[u8]) -> criba_filters::Result<T>,
     to_bytes: impl Fn(&T) -> Vec<u8>,
     exercise: impl Fn(&mut T),
 ) {

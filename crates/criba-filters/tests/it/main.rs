@@ -15,7 +15,6 @@ mod top;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use criba_filters::family::Unreadable;
 use criba_filters::{KeyHash, hash_key};
 
 /// Steele, Lea, Flood 2014: a sequence of 64-bit numbers.
@@ -106,7 +105,7 @@ fn check_share(found: usize, count: usize, expected: f64) {
 fn check_bytes<T: PartialEq + Debug>(
     value: &T,
     to_bytes: impl Fn(&T) -> Vec<u8>,
-    from_bytes: impl Fn(&[u8]) -> Result<T, Unreadable>,
+    from_bytes: impl Fn(&[u8]) -> criba_filters::Result<T>,
 ) {
     let bytes = to_bytes(value);
     assert!(bytes.len() < 20_000, "small enough to try every byte");

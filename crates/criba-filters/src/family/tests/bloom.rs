@@ -1,10 +1,11 @@
 //! Filters of bits: designs, hash families, sets of two filters, ensembles.
 
 use super::super::{
-    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Error, Hashing, Hierarchical, Hybrid,
-    Insert, Membership, Partitioned, Quotient, filters_for, partitioned_rate, rate_for,
+    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Hashing, Hierarchical, Hybrid, Insert,
+    Membership, Partitioned, Quotient, filters_for, partitioned_rate, rate_for,
 };
 use super::{absent, assert_none_denied, check_rate, fill, five_sigma, passes, present};
+use crate::Error;
 
 fn filled(seed: u64, design: Design, count: u64) -> Classic {
     let mut filter = Classic::new(seed, design).unwrap();

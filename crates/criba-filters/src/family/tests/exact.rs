@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::{
-    Cuckoo, Delete, Error, Fuse, Insert, Lookup, Map, Membership, Peeled, Quotient,
-    fingerprint_bits_for, fuse_cells_for, peeled_cells_for,
+    Cuckoo, Delete, Fuse, Insert, Lookup, Map, Membership, Peeled, Quotient, fingerprint_bits_for,
+    fuse_cells_for, peeled_cells_for,
 };
 use super::{absent, assert_none_denied, check_rate, five_sigma, keys, passes, present};
+use crate::Error;
 
 fn entries(count: u64, value_bits: u32) -> Vec<([u8; 8], u64)> {
     let mask = 1u64.checked_shl(value_bits).unwrap_or(0).wrapping_sub(1);

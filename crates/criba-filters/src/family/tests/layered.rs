@@ -1,9 +1,10 @@
 //! Filters that grow by layers, and those made to be compressed.
 
 use super::super::{
-    Codec, Compressed, Error, Growth, Hybrid, Insert, Membership, Scalable, compound_bound, entropy,
+    Codec, Compressed, Growth, Hybrid, Insert, Membership, Scalable, compound_bound, entropy,
 };
 use super::{assert_none_denied, check_rate, fill, present};
+use crate::Error;
 
 const GROWTH: Growth = Growth {
     first_keys: 500,
