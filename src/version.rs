@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::format::block::Entry;
 use crate::segment::{Caches, Reading, Segment, SegmentWalk};
 use crate::slice::Slice;
-use criba_filters::sketch::store::Set;
+use criba_filters::store::Set;
 
 use bounds::Bounds;
 

@@ -167,7 +167,7 @@ impl Builder {
     ///
     /// ```
     /// use criba::{Db, FilterPolicy};
-    /// use criba_filters::family::Shape;
+    /// use criba_filters::Shape;
     ///
     /// # fn main() -> criba::Result<()> {
     /// # let directory = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use super::cursor::{Cursor, Malformed};
 use super::region::TRAILER_BYTES;
 use super::varint;
 use crate::key::Sequence;
-use criba_filters::sketch::store::Sketch;
+use criba_filters::store::KeySketch;
 
 const MAGIC: &[u8; 8] = b"cribaseg";
 const VERSION: u16 = 1;
@@ -167,9 +167,9 @@ pub(crate) struct Properties {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Sketches {
     /// Keys whose newest entry is a value.
-    pub(crate) values: Option<Sketch>,
+    pub(crate) values: Option<KeySketch>,
     /// Keys whose newest entry is a tombstone.
-    pub(crate) deleted: Option<Sketch>,
+    pub(crate) deleted: Option<KeySketch>,
 }
 
 impl Properties {
@@ -192,7 +192,7 @@ impl Properties {
             out.extend_from_slice(key);
         }
         for sketch in [&self.sketches.values, &self.sketches.deleted] {
-            let bytes = sketch.as_ref().map(Sketch::to_bytes).unwrap_or_default();
+            let bytes = sketch.as_ref().map(KeySketch::to_bytes).unwrap_or_default();
             varint::encode(bytes.len() as u64, &mut out);
             out.extend_from_slice(&bytes);
         }
@@ -221,8 +221,8 @@ impl Properties {
             first_key: cursor.prefixed("properties.first_key")?.to_vec(),
             last_key: cursor.prefixed("properties.last_key")?.to_vec(),
             sketches: Sketches {
-                values: Sketch::from_bytes(cursor.prefixed("properties.values_sketch")?),
-                deleted: Sketch::from_bytes(cursor.prefixed("properties.deleted_sketch")?),
+                values: KeySketch::from_bytes(cursor.prefixed("properties.values_sketch")?).ok(),
+                deleted: KeySketch::from_bytes(cursor.prefixed("properties.deleted_sketch")?).ok(),
             },
             filter: None,
         };
@@ -342,7 +342,7 @@ mod tests {
             equal_hashes: true,
             designed_rate: 0.25,
         };
-        let mut sketch = Sketch::default();
+        let mut sketch = KeySketch::default();
         sketch.insert(KeyHash(77));
         let properties = Properties {
             entries: 3,
@@ -356,7 +356,7 @@ mod tests {
             last_key: b"z".to_vec(),
             sketches: Sketches {
                 values: Some(sketch),
-                deleted: Some(Sketch::default()),
+                deleted: Some(KeySketch::default()),
             },
             filter: Some(filter),
         };

@@ -31,7 +31,7 @@ use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
 use criba_filters::KeyHash;
 use criba_filters::segment::MemoryBloom;
-use criba_filters::sketch::store::{AtomicSketch, Sketch};
+use criba_filters::store::{AtomicSketch, KeySketch};
 
 use entries::EntryRef;
 use insert::{Inserter, Spot};
@@ -196,7 +196,7 @@ impl Memtable {
     }
 
     /// Sketches of the keys that were ever given a value here, and of those ever deleted.
-    pub(crate) fn sketches(&self) -> (Sketch, Sketch) {
+    pub(crate) fn sketches(&self) -> (KeySketch, KeySketch) {
         (self.values.load(), self.deletions.load())
     }
 

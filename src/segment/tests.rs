@@ -14,7 +14,7 @@ use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
 use crate::options::{Compression, FilterLoading, FilterResidency};
 use crate::slice::Slice;
 use crate::storage::{Memory, Storage};
-use criba_filters::family::Shape as FilterShape;
+use criba_filters::Shape as FilterShape;
 use criba_filters::segment::{Begun, BloomierBits, CustomFilters, FilterSpec};
 use criba_filters::{KeyHash, hash_key};
 

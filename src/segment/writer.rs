@@ -21,7 +21,7 @@ use crate::storage::{AppendFile, Storage};
 use crate::turns;
 use criba_filters::KeyHash;
 use criba_filters::segment::{self as filter, Built, CustomFilters, FilterSpec};
-use criba_filters::sketch::store::Sketch;
+use criba_filters::store::KeySketch;
 
 use super::compression::Packer;
 use super::file_name;
@@ -122,8 +122,8 @@ impl Writer {
             properties: Properties {
                 sequence_min: Sequence::MAX,
                 sketches: Sketches {
-                    values: Some(Sketch::default()),
-                    deleted: Some(Sketch::default()),
+                    values: Some(KeySketch::default()),
+                    deleted: Some(KeySketch::default()),
                 },
                 ..Properties::default()
             },

@@ -26,7 +26,7 @@ use crate::memtable::Memtable;
 use crate::segment::Segment;
 use crate::slice::Slice;
 use crate::version::{Counted, CountedGroup, Run, Version};
-use criba_filters::sketch::store::{Set, Sketch, Union};
+use criba_filters::store::{KeySketch, Set, Union};
 
 use super::view::View;
 
@@ -163,7 +163,7 @@ struct Source<'a> {
     last_key: Cow<'a, [u8]>,
     /// Sketches of the keys with values and of the deleted ones; `None` when unreadable: the
     /// source then hides nothing and nothing hides it.
-    sketches: Option<(Cow<'a, Sketch>, Cow<'a, Sketch>)>,
+    sketches: Option<(Cow<'a, KeySketch>, Cow<'a, KeySketch>)>,
     /// Keys in the sketch of values, and in both together.
     value_count: f64,
     key_count: f64,
@@ -206,7 +206,7 @@ impl<'a> Source<'a> {
             order,
             first_key: Cow::Borrowed(&group.first_key),
             last_key: Cow::Borrowed(&group.last_key),
-            sketches: Some((Cow::Borrowed(&set.sketch), Cow::Owned(Sketch::default()))),
+            sketches: Some((Cow::Borrowed(&set.sketch), Cow::Owned(KeySketch::default()))),
             value_count: set.count,
             key_count: set.count,
             live: set.count,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use criba::storage::{Memory, ReadCause};
 use criba::{Builder, Compaction, Db, Error, EventKind, FilterPolicy, FilterResidency};
-use criba_filters::family::Shape;
+use criba_filters::Shape;
 use criba_filters::segment::{CustomFilter, OpenFilter};
 use criba_filters::{KeyHash, Result};
 

@@ -8,7 +8,7 @@ use criba::storage::{Memory, Storage};
 use criba::{
     BloomierBits, Builder, Compression, Db, FilterPolicy, FilterResidency, Io, MAX_KEY_BYTES,
 };
-use criba_filters::family::Shape;
+use criba_filters::Shape;
 use criba_filters::hash_key;
 use criba_filters::segment::{Build, FilterSpec, Place, build};
 use proptest::prelude::*;

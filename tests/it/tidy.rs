@@ -294,7 +294,7 @@ fn pages_of_filters_are_alike() {
             "Measured",
             "Cost",
             "What it can and cannot do",
-            "Who takes it",
+            "When to use it",
         ];
         assert_eq!(headings, wanted, "{name}");
     }

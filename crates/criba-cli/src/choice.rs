@@ -6,7 +6,7 @@
 use criba::{
     BloomierBits, Builder, Compression, Durability, FilterPolicy, FilterResidency, Strategy,
 };
-use criba_filters::family::{Shape, ShapeFilter};
+use criba_filters::{Shape, ShapeFilter};
 
 /// `none`, `bloom:10`, `bloomier:block`, `bloomier:slot`, `bloomier:12.5`, `rejecting:10`,
 /// `budget:10`, and, to compare with, those of [`Shape`] by name: `classic:10`.

@@ -8,8 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What cannot be done, and what to do instead.
 ///
 /// ```
-/// use criba_filters::Error;
-/// use criba_filters::family::{Classic, Design};
+/// use criba_filters::{Design, Error};
 ///
 /// let error = Design::for_rate(1_000, 2.0).unwrap_err();
 /// assert!(matches!(error, Error::Invalid(_)));

@@ -1,8 +1,9 @@
 //! The one hash of a key, and how a filter splits it.
 //!
-//! A key is hashed once per lookup with [`hash_key`]; every filter block then derives all it needs from
-//! that one number and its own salt. All functions below but `hash_key` reach the disk: a filter block
-//! can only be read with exactly these constants, so they must not be changed.
+//! A key is hashed once; every filter and sketch then derives all it needs from that one number and its own
+//! salt. All functions below but `hash_key` reach the disk: a filter block can only be read with exactly
+//! these constants, so they must not be changed. The seed of [`KeyHash::from`] reaches whoever stores a
+//! filter.
 //!
 //! Invariants:
 //! 1. `mix` and `remix` are bijections of the 64-bit numbers: hashes that are equal stay equal, and no
@@ -11,16 +12,58 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The 64-bit hash of a user key under the store's seed.
+/// The 64-bit hash of a key: all that a filter or a sketch takes.
 ///
-/// Two different keys may have equal hashes; see [`Built::equal_hashes`](crate::segment::Built::equal_hashes).
+/// Bytes and strings become one by `into()`, so a key is written where a hash is asked for: XXH3 with the
+/// public seed 0. Whoever can choose keys can then choose keys that collide. Where that matters, make hashes
+/// with [`hash_key`] and a secret seed. Two keys may have equal hashes, one pair in 2^64; they are one key to
+/// every structure.
+///
+/// A number is no key: it could be meant as a hash, or as a key in one of several widths. `KeyHash(number)`
+/// is a hash made elsewhere, which should be as good as random; `&number.to_le_bytes()` is a key.
+///
+/// ```
+/// use criba_filters::{KeyHash, hash_key};
+///
+/// let hash = KeyHash::from("apple");
+/// assert_eq!(hash, KeyHash::from(b"apple"));
+/// assert_eq!(hash, KeyHash::from(&String::from("apple")));
+/// assert_eq!(hash, hash_key(0, b"apple"));
+/// assert_ne!(hash, hash_key(7, b"apple"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct KeyHash(pub u64);
 
-/// Hashes a user key with the secret seed of the store (XXH3, 64 bits).
+/// The seed of [`KeyHash::from`]. Must not be changed: stored filters hold hashes made with it.
+const PUBLIC_SEED: u64 = 0;
+
+impl<T: AsRef<[u8]> + ?Sized> From<&T> for KeyHash {
+    #[inline]
+    fn from(key: &T) -> Self {
+        hash_key(PUBLIC_SEED, key.as_ref())
+    }
+}
+
+impl From<&KeyHash> for KeyHash {
+    #[inline]
+    fn from(hash: &KeyHash) -> Self {
+        *hash
+    }
+}
+
+/// Hashes a key with a seed of one's own (XXH3, 64 bits).
 ///
-/// The seed is chosen at random when a store is created and kept in its manifest, so that nobody who
-/// only chooses keys can choose their hashes.
+/// A seed that was chosen at random and is kept secret, as a store keeps it in its manifest, leaves nobody
+/// who only chooses keys a way to choose their hashes.
+///
+/// ```
+/// use criba_filters::{Blocked, Insert, Membership, hash_key};
+///
+/// let mut seen = Blocked::new(1_000, 10.0)?;
+/// seen.insert(hash_key(0x5ec2e7, b"apple"))?;
+/// assert!(seen.may_contain(hash_key(0x5ec2e7, b"apple")));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[inline]
 #[must_use]
 pub fn hash_key(seed: u64, key: &[u8]) -> KeyHash {
@@ -41,6 +84,22 @@ const LAYER_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 #[inline]
 pub fn mix(hash: KeyHash, salt: u64) -> u64 {
     scramble(hash.0 ^ salt)
+}
+
+/// Step between the salts of filters and rows that must be independent: 2^64 over the square root of 5, made
+/// odd. Must not be changed.
+const SALT_STEP: u64 = 0x727c_9716_ffb7_64d5;
+
+/// The mixed hash of a key in the filter, or row, with this number. Those of other numbers are as good as
+/// independent.
+#[inline]
+pub(crate) fn mix_for(hash: KeyHash, number: u64) -> u64 {
+    mix(hash, number.wrapping_mul(SALT_STEP))
+}
+
+/// The hash that [`mix_for`] brought to a given number.
+pub(crate) fn unmix_for(mixed: u64, number: u64) -> KeyHash {
+    unmix(mixed, number.wrapping_mul(SALT_STEP))
 }
 
 /// The mixed hash in the next layer, from the mixed hash in this one.
@@ -145,6 +204,23 @@ mod tests {
         10604746186953263849,
         12261839974761391471,
     ];
+
+    /// XXH3 of the key with seed 0, as other programs calculate it too.
+    #[test]
+    fn keys_are_hashed_with_the_public_seed() {
+        let expected = KeyHash(XXH3_OF_CRIBA);
+        let owned = String::from("criba");
+        let all = [
+            KeyHash::from("criba"),
+            KeyHash::from(b"criba"),
+            KeyHash::from(&b"criba"[..]),
+            KeyHash::from(&owned),
+            KeyHash::from(&owned.into_bytes()),
+            KeyHash::from(&expected),
+        ];
+        assert_eq!(all, [expected; 6]);
+    }
+    const XXH3_OF_CRIBA: u64 = 17_003_636_228_117_435_928;
 
     #[test]
     fn starts_cover_their_range_in_order() {

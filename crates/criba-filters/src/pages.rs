@@ -1,5 +1,5 @@
-//! The examples in `docs/filters/` and `docs/sketches.md`, as tests of the documentation: each page is the
-//! documentation of a type that is there for nothing else.
+//! The examples in the README, in `docs/filters/` and in `docs/sketches.md`, as tests of the documentation: each
+//! page is the documentation of a type that exists for nothing else.
 
 macro_rules! pages {
     ($($page:ident = $path:literal,)*) => {$(
@@ -7,6 +7,9 @@ macro_rules! pages {
         struct $page;
     )*};
 }
+
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pages! {
     Sketches = "sketches",

@@ -1,9 +1,8 @@
 //! The structures.
 
 use criba::BloomierBits;
-use criba_filters::family::{Blocked, Fuse, Membership};
+use criba_filters::{Blocked, Fuse, KeyHash, Membership};
 use criba_filters::segment::{Answer, Build, Filter, FilterKind, FilterSpec, Place, build};
-use criba_filters::KeyHash;
 use dsi_progress_logger::no_logging;
 use fastbloom::BloomFilter;
 use lsm_tree::table::filter::ribbon::burr::{BurrBuilder, BurrParams, contains_hash_from_bytes};
@@ -168,7 +167,7 @@ impl Set for Bloom {
 impl Set for Fuse {
     fn build(keys: &[u64], bits: u32) -> Result<Self> {
         let keys: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
-        Ok(Self::set(7, &keys, bits)?)
+        Ok(Self::set(&keys, bits)?)
     }
 
     fn bits(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! `criba lab`: what filters and sketches do, beside what theory says they do.
 //!
 //! Each experiment answers one question on sets and streams that a seed repeats, with the structures of
-//! `criba_filters::family` and `criba_filters::sketch` through their public interface. Its result is a list of
+//! `criba_filters` through their public interface. Its result is a list of
 //! lines, one measurement each, which a table, JSON and a page are made of.
 
 pub(crate) mod args;

@@ -1,6 +1,6 @@
 //! What experiments do with every set: fill it, ask it, take the time.
 
-use criba_filters::family::{Insert, Membership};
+use criba_filters::{Insert, Membership};
 
 use super::bench::{Bench, Key, made};
 use crate::exit::Failure;

@@ -1,10 +1,11 @@
-//! Several filters of one kind with different seeds, all of which must agree.
+//! Several filters of one kind with different salts, all of which must agree.
 
 use super::frame;
-use super::{Insert, Membership, parts};
-use crate::error::Result;
+use super::parts;
+use crate::error::{Error, Result};
+use crate::{Insert, KeyHash, Membership, Merge};
 
-/// A filter of which several can agree.
+/// A filter of which several can agree: [`Classic`](crate::Classic), [`Compressed`](crate::Compressed).
 pub trait Member: Membership + Insert {
     /// What the bytes of several of them begin with. Written by
     /// [`to_bytes`](Membership::to_bytes); must not be changed.
@@ -12,9 +13,18 @@ pub trait Member: Membership + Insert {
 }
 
 /// The version of the bytes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Filters that a key must pass all: [`Ensemble`](super::Ensemble), [`Hybrid`](super::Hybrid).
+///
+/// ```
+/// use criba_filters::{Agreeing, Classic, Insert, Membership};
+///
+/// let mut all = Agreeing::<Classic>::new(1_000, 0.1, 0.01)?;
+/// all.insert("apple")?;
+/// assert!(all.filters().iter().all(|filter| filter.may_contain("apple")));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Agreeing<F> {
     /// At least one.
@@ -31,8 +41,9 @@ impl<F> Agreeing<F> {
 
 impl<F: Member> Membership for Agreeing<F> {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.filters.iter().all(|filter| filter.may_contain(key))
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        let mut filters = self.filters.iter();
+        filters.all(|filter| filter.may_contain_hash(hash))
     }
 
     /// Insertions: a key put in twice counts twice.
@@ -68,9 +79,28 @@ impl<F: Member> Membership for Agreeing<F> {
 }
 
 impl<F: Member> Insert for Agreeing<F> {
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        self.filters
-            .iter_mut()
-            .try_for_each(|filter| filter.insert(key))
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        let mut filters = self.filters.iter_mut();
+        filters.try_for_each(|filter| filter.insert_hash(hash))
+    }
+}
+
+impl<F: Member + Merge + Clone> Merge for Agreeing<F> {
+    /// Exactly the filter of both streams in one, if filters are as many and of the same designs.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.filters.len() != other.filters.len() {
+            return Error::invalid(format!(
+                "{} filters cannot be merged with {}: build both for one rate",
+                self.filters.len(),
+                other.filters.len()
+            ));
+        }
+        // A copy, so that nothing is changed where a later filter differs.
+        let mut merged = self.filters.clone();
+        for (own, other) in merged.iter_mut().zip(&other.filters) {
+            own.merge(other)?;
+        }
+        self.filters = merged;
+        Ok(())
     }
 }

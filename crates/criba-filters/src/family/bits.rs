@@ -64,6 +64,14 @@ impl Bits {
         }
     }
 
+    /// Sets all bits that are set in an array of equal length.
+    pub(super) fn unite(&mut self, other: &Self) {
+        debug_assert_eq!(self.len, other.len);
+        for (own, other) in self.words.iter_mut().zip(&other.words) {
+            *own |= other;
+        }
+    }
+
     pub(super) fn put(&self, payload: &mut Vec<u8>) {
         payload.extend(self.len.to_le_bytes());
         put_words(payload, &self.words);

@@ -9,23 +9,30 @@
 
 use super::bits::{BITS_MAX, Bits};
 use super::frame::{self, Fields, Kind, require};
-use super::{Insert, Membership};
 use crate::error::{Error, Result};
 use crate::hash::{mix, start_of};
-use crate::hash_key;
 use crate::segment::blocked::{LINE_WORDS, line_count, probes};
 use crate::segment::math::{PROBES_MAX, best_probes, blocked_rate};
+use crate::{Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"BLOC";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const LINE_BITS: u64 = LINE_WORDS as u64 * 64;
 
 /// A Bloom filter of cache lines.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/blocked.md`.
+///
+/// ```
+/// use criba_filters::{Blocked, Insert, Membership};
+///
+/// let mut seen = Blocked::new(100_000, 10.5)?;
+/// seen.insert("fruit/apple")?;
+/// assert!(seen.may_contain("fruit/apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Blocked {
-    seed: u64,
     keys: u64,
     probes: u8,
     /// Lines, a multiple of 512 bits, at least one.
@@ -39,7 +46,7 @@ impl Blocked {
     /// # Errors
     ///
     /// If the bits per key are out of bounds, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, bits_per_key: f64) -> Result<Self> {
+    pub fn new(keys: u64, bits_per_key: f64) -> Result<Self> {
         if !(1.0..=64.0).contains(&bits_per_key) {
             return Error::invalid(format!(
                 "a blocked filter cannot have {bits_per_key} bits per key: choose from 1 to 64"
@@ -54,7 +61,6 @@ impl Blocked {
         }
         let lines = u64::from(line_count(keys, bits_per_key));
         Ok(Self {
-            seed,
             keys: 0,
             probes: best_probes(keys, lines),
             bits: Bits::new(lines * LINE_BITS)?,
@@ -80,8 +86,8 @@ impl Blocked {
 
     /// Positions of a key's bits among all.
     #[inline]
-    fn positions(&self, key: &[u8]) -> impl Iterator<Item = u64> + use<> {
-        let mixed = mix(hash_key(self.seed, key), 0);
+    fn positions(&self, hash: KeyHash) -> impl Iterator<Item = u64> + use<> {
+        let mixed = mix(hash, 0);
         let first = start_of(mixed, self.lines()) * LINE_BITS;
         probes(mixed, self.probes)
             .map(move |(word, mask)| first + word as u64 * 64 + u64::from(mask.trailing_zeros()))
@@ -90,8 +96,8 @@ impl Blocked {
 
 impl Membership for Blocked {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.positions(key).all(|at| self.bits.get(at))
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.positions(hash).all(|at| self.bits.get(at))
     }
 
     /// Insertions: a key put in twice counts twice.
@@ -119,7 +125,6 @@ impl Membership for Blocked {
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::new();
-        payload.extend(self.seed.to_le_bytes());
         payload.extend(self.keys.to_le_bytes());
         payload.push(self.probes);
         self.bits.put(&mut payload);
@@ -128,7 +133,6 @@ impl Membership for Blocked {
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields: Fields<'_> = frame::decode(KIND, VERSION, bytes)?;
-        let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
         let probes = fields.u8("the number of probes is cut short")?;
         let probes_fit = (1..=PROBES_MAX).contains(&probes);
@@ -137,22 +141,36 @@ impl Membership for Blocked {
         let whole = bits.len() > 0 && bits.len() % LINE_BITS == 0;
         require(whole, "there is no whole number of lines")?;
         fields.end()?;
-        Ok(Self {
-            seed,
-            keys,
-            probes,
-            bits,
-        })
+        Ok(Self { keys, probes, bits })
     }
 }
 
 impl Insert for Blocked {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        for at in self.positions(key) {
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        for at in self.positions(hash) {
             self.bits.set(at);
         }
         self.keys = self.keys.saturating_add(1);
+        Ok(())
+    }
+}
+
+impl Merge for Blocked {
+    /// Exactly the filter of both streams in one, if lines and probes are as many.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        if (self.lines(), self.probes) != (other.lines(), other.probes) {
+            return Error::invalid(format!(
+                "{} lines with {} probes cannot be merged with {} and {}: build both for one number of \
+                 keys",
+                self.lines(),
+                self.probes,
+                other.lines(),
+                other.probes
+            ));
+        }
+        self.bits.unite(&other.bits);
+        self.keys = self.keys.saturating_add(other.keys);
         Ok(())
     }
 }

@@ -5,25 +5,37 @@
 //! **Memory** 1.44 log2(1/p) bits per key, 44 % above the least that is possible. **Cost** `k` random
 //! accesses to insert, and for a key that is there; about two for one that is not, at half of the bits
 //! set. **Can** take keys beyond its capacity (the rate rises), be united with and cut with another of
-//! the same design and seed, and tell about how many keys are in it. **Cannot** delete, list its keys,
+//! the same design, and tell about how many keys are in it. **Cannot** delete, list its keys,
 //! or grow.
 
 use super::bits::Bits;
 use super::design::{Design, estimate_for, rate_for};
 use super::frame::{self, Kind, require};
-use super::{Insert, Membership};
 use crate::error::{Error, Result};
+use crate::hash::mix_for;
+use crate::{Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"CLAS";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A Bloom filter.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/classic.md`.
+///
+/// ```
+/// use criba_filters::{Classic, Design, Insert, Membership};
+///
+/// let mut seen = Classic::new(Design::for_rate(1_000, 0.01)?)?;
+/// seen.insert("fruit/apple")?;
+/// assert!(seen.may_contain("fruit/apple"));
+/// assert_eq!(Classic::from_bytes(&seen.to_bytes())?, seen);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "bloom")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Classic {
-    pub(super) seed: u64,
+    /// Its number among filters that must be independent; 0 for one by itself.
+    pub(super) salt: u64,
     pub(super) design: Design,
     pub(super) keys: u64,
     pub(super) bits: Bits,
@@ -35,11 +47,16 @@ impl Classic {
     /// # Errors
     ///
     /// If the design is out of bounds.
-    pub fn new(seed: u64, design: Design) -> Result<Self> {
+    pub fn new(design: Design) -> Result<Self> {
+        Self::salted(0, design)
+    }
+
+    /// An empty filter that is independent of those of the same design and other salts.
+    pub(super) fn salted(salt: u64, design: Design) -> Result<Self> {
         design.check()?;
         let bits = Bits::new(design.bits)?;
         Ok(Self {
-            seed,
+            salt,
             design,
             keys: 0,
             bits,
@@ -76,11 +93,13 @@ impl Classic {
         (self.design.keys as f64 - self.estimate()).round() as u64
     }
 
-    /// The filter of all keys of either; exactly the one that they would give together.
+    /// The filter of all keys of either; exactly the one that they would give together. Where both have
+    /// keys in common, [`merge`](Merge::merge) would count these twice; here the number of keys is
+    /// estimated.
     ///
     /// # Errors
     ///
-    /// If seed or design differ.
+    /// If the designs differ.
     pub fn union(&self, other: &Self) -> Result<Self> {
         self.combine(other, |a, b| a | b)
     }
@@ -90,20 +109,25 @@ impl Classic {
     ///
     /// # Errors
     ///
-    /// If seed or design differ.
+    /// If the designs differ.
     pub fn intersection(&self, other: &Self) -> Result<Self> {
         self.combine(other, |a, b| a & b)
     }
 
-    /// The number of keys in it is then estimated, and exact no more.
-    fn combine(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Result<Self> {
-        if (self.seed, self.design) != (other.seed, other.design) {
-            return Error::invalid(
-                "filters of different seed or design have nothing in common: build both with the \
-                 same"
-                    .to_owned(),
-            );
+    /// Whether a key has the same bits in both.
+    pub(super) fn check_alike(&self, other: &Self) -> Result<()> {
+        if (self.salt, self.design) == (other.salt, other.design) {
+            return Ok(());
         }
+        Error::invalid(
+            "filters of different design have nothing in common: build both with the same"
+                .to_owned(),
+        )
+    }
+
+    /// The number of keys in it is then estimated and no longer exact.
+    fn combine(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Result<Self> {
+        self.check_alike(other)?;
         let bits = self.bits.zip(&other.bits, with);
         // The cast saturates where the estimate is infinite.
         let keys = self.estimate_of(bits.ones()).round() as u64;
@@ -118,7 +142,7 @@ impl Classic {
     ///
     /// # Errors
     ///
-    /// If seed or design differ.
+    /// If the designs differ.
     pub fn estimate_union(&self, other: &Self) -> Result<f64> {
         Ok(self.union(other)?.estimate())
     }
@@ -128,7 +152,7 @@ impl Classic {
     ///
     /// # Errors
     ///
-    /// If seed or design differ.
+    /// If the designs differ.
     pub fn estimate_intersection(&self, other: &Self) -> Result<f64> {
         let union = self.estimate_union(other)?;
         if union.is_infinite() {
@@ -139,13 +163,13 @@ impl Classic {
 
     /// Number of bits that a lookup of this key reads, 1 to the number of probes.
     #[must_use]
-    pub fn probes_read(&self, key: &[u8]) -> u32 {
-        let clear = self.positions(key).position(|at| !self.bits.get(at));
+    pub fn probes_read(&self, key: impl Into<KeyHash>) -> u32 {
+        let clear = self.positions(key.into()).position(|at| !self.bits.get(at));
         clear.map_or(self.design.probes, |at| at as u32 + 1)
     }
 
     #[inline]
-    fn positions<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = u64> + use<'k> {
+    fn positions(&self, hash: KeyHash) -> impl Iterator<Item = u64> + use<> {
         let Design {
             hashing,
             bits,
@@ -154,13 +178,13 @@ impl Classic {
         } = self.design;
         // At most 128 probes.
         hashing
-            .positions(self.seed, key, bits)
+            .positions(mix_for(hash, self.salt), bits)
             .take(probes as usize)
     }
 
     /// All but the bits.
     pub(super) fn put_head(&self, payload: &mut Vec<u8>) {
-        payload.extend(self.seed.to_le_bytes());
+        payload.extend(self.salt.to_le_bytes());
         self.design.put(payload);
         payload.extend(self.keys.to_le_bytes());
     }
@@ -170,14 +194,14 @@ impl Classic {
         fields: &mut frame::Fields<'_>,
         read: impl FnOnce(&mut frame::Fields<'_>, u64) -> Result<Bits>,
     ) -> Result<Self> {
-        let seed = fields.u64("the seed is cut short")?;
+        let salt = fields.u64("the salt is cut short")?;
         let design = Design::read(fields)?;
         let keys = fields.u64("the number of keys is cut short")?;
         let bits = read(fields, design.bits)?;
         require(bits.len() == design.bits, "there are more or fewer bits")?;
         fields.end()?;
         Ok(Self {
-            seed,
+            salt,
             design,
             keys,
             bits,
@@ -187,8 +211,8 @@ impl Classic {
 
 impl Membership for Classic {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.positions(key).all(|at| self.bits.get(at))
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.positions(hash).all(|at| self.bits.get(at))
     }
 
     /// Insertions: a key put in twice counts twice.
@@ -223,11 +247,21 @@ impl Membership for Classic {
 
 impl Insert for Classic {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        for at in self.positions(key) {
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        for at in self.positions(hash) {
             self.bits.set(at);
         }
         self.keys = self.keys.saturating_add(1);
+        Ok(())
+    }
+}
+
+impl Merge for Classic {
+    /// Exactly the filter of both streams in one, if the designs are the same.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        self.check_alike(other)?;
+        self.bits.unite(&other.bits);
+        self.keys = self.keys.saturating_add(other.keys);
         Ok(())
     }
 }

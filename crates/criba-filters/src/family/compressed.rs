@@ -13,11 +13,12 @@
 use super::bits::Bits;
 use super::design::Design;
 use super::frame::{self, Fields, Kind, require};
-use super::{Classic, Insert, Membership, bits_for};
+use super::{Classic, bits_for};
 use crate::error::{Error, Result};
+use crate::{Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"COMP";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// How the bits are stored: as they are, or in a frame of zstd.
 const RAW: u8 = 0;
@@ -39,6 +40,14 @@ pub fn entropy(share: f64) -> f64 {
 }
 
 /// A compressor.
+///
+/// ```
+/// use criba_filters::{Codec, Compressed};
+///
+/// let empty = Compressed::new(10_000, 0.01)?;
+/// assert!(empty.compressed_bytes(Codec::Zstd) < empty.raw_bytes());
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Codec {
@@ -52,6 +61,16 @@ pub enum Codec {
 /// A Bloom filter with at most a third of its bits set.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/compressed.md`.
+///
+/// ```
+/// use criba_filters::{Compressed, Insert, Membership};
+///
+/// let mut seen = Compressed::new(10_000, 0.01)?;
+/// seen.insert("fruit/apple")?;
+/// let there = Compressed::from_bytes(&seen.to_bytes())?;
+/// assert!(there.may_contain("fruit/apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compressed {
     filter: Classic,
@@ -66,9 +85,9 @@ impl Compressed {
     /// # Errors
     ///
     /// If the rate is not from 2^-64 to below 1, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
+    pub fn new(keys: u64, rate: f64) -> Result<Self> {
         super::design::check_rate(rate)?;
-        Self::with_bits(seed, keys, bits_for(keys.max(1), rate))
+        Self::with_bits(keys, bits_for(keys.max(1), rate))
     }
 
     /// The same for so many bits.
@@ -76,12 +95,17 @@ impl Compressed {
     /// # Errors
     ///
     /// If there is no bit, or more than 2^36.
-    pub fn with_bits(seed: u64, keys: u64, bits: u64) -> Result<Self> {
+    pub fn with_bits(keys: u64, bits: u64) -> Result<Self> {
+        Self::salted(0, keys, bits)
+    }
+
+    /// The same, independent of those with other salts.
+    pub(super) fn salted(salt: u64, keys: u64, bits: u64) -> Result<Self> {
         // A fill of f after k n draws from m bits: k = -ln(1 - f) m / n.
         let most = -(-FILL_MAX).ln_1p() * bits as f64 / keys.max(1) as f64;
         let design = Design::for_bits(keys, bits)?;
         let probes = (most.floor() as u32).clamp(1, design.probes);
-        let filter = Classic::new(seed, Design { probes, ..design })?;
+        let filter = Classic::salted(salt, Design { probes, ..design })?;
         Ok(Self { filter })
     }
 
@@ -158,8 +182,8 @@ fn expand(fields: &mut Fields<'_>, bits: u64) -> Result<Bits> {
 
 impl Membership for Compressed {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.filter.may_contain(key)
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.filter.may_contain_hash(hash)
     }
 
     /// Insertions: a key put in twice counts twice.
@@ -202,7 +226,14 @@ impl Membership for Compressed {
 
 impl Insert for Compressed {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        self.filter.insert(key)
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        self.filter.insert_hash(hash)
+    }
+}
+
+impl Merge for Compressed {
+    /// Exactly the filter of both streams in one, if the designs are the same.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        self.filter.merge(&other.filter)
     }
 }

@@ -7,18 +7,17 @@
 //! **Memory** `(log2(1/p) + 3) / load` bits per key; the load reaches about 0.95 before it is full, but
 //! the number of buckets is a power of two, so it may be half of that. **Cost** two random accesses to
 //! look up; insertion moves ever more fingerprints as it fills. **Can** delete, and hold a key up to
-//! eight times. **Cannot** take keys when it is full, or grow.
+//! eight times. **Can** be merged, as far as there is room. **Cannot** take keys when it is full, or grow.
 
 use super::bits::Cells;
 use super::design::check_rate;
 use super::frame::{self, Kind, require};
-use super::{Delete, Insert, Membership};
 use crate::error::{Error, Result};
 use crate::hash::{fingerprint, mix, start_of};
-use crate::{KeyHash, hash_key};
+use crate::{Delete, Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"CUCK";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Fingerprints of a bucket.
 const BUCKET_CELLS: u64 = 4;
@@ -39,9 +38,18 @@ pub fn fingerprint_bits_for(rate: f64) -> u32 {
 /// A set of fingerprints.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/cuckoo.md`.
+///
+/// ```
+/// use criba_filters::{Cuckoo, Delete, Insert, Membership};
+///
+/// let mut open = Cuckoo::new(100_000, 0.001)?;
+/// open.insert("session/17")?;
+/// assert!(open.remove("session/17")); // only what was put in
+/// assert!(open.is_empty());
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cuckoo {
-    seed: u64,
     keys: u64,
     bucket_bits: u32,
     /// Fingerprints, bucket by bucket; 0 is an empty cell.
@@ -60,18 +68,18 @@ impl Cuckoo {
     /// # Errors
     ///
     /// If the rate is not from 2^-53 to below 1, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
+    pub fn new(keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
-        Self::with_shape(seed, bucket_bits_for(keys), fingerprint_bits_for(rate))
+        Self::with_shape(bucket_bits_for(keys), fingerprint_bits_for(rate))
     }
 
     /// The same for so many bits in all, if fingerprints of 2 bits have room in them.
-    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self> {
+    pub(super) fn within(keys: u64, bits: u64) -> Result<Self> {
         let bucket_bits = bucket_bits_for(keys);
         let cells = BUCKET_CELLS.checked_shl(bucket_bits).unwrap_or(u64::MAX);
         // At most 56.
         let print_bits = (bits / cells).clamp(2, u64::from(FINGERPRINT_BITS_MAX)) as u32;
-        Self::with_shape(seed, bucket_bits, print_bits)
+        Self::with_shape(bucket_bits, print_bits)
     }
 
     /// An empty filter of `2^bucket_bits` buckets of four fingerprints of so many bits, 2 to 56.
@@ -79,7 +87,7 @@ impl Cuckoo {
     /// # Errors
     ///
     /// If there are more than 2^40 buckets or 2^36 bits, or fingerprints have other sizes.
-    pub fn with_shape(seed: u64, bucket_bits: u32, fingerprint_bits: u32) -> Result<Self> {
+    pub fn with_shape(bucket_bits: u32, fingerprint_bits: u32) -> Result<Self> {
         if bucket_bits > BUCKET_BITS_MAX {
             return Error::invalid(format!(
                 "2^{bucket_bits} buckets are too many: choose fewer keys"
@@ -92,7 +100,6 @@ impl Cuckoo {
             ));
         }
         Ok(Self {
-            seed,
             keys: 0,
             bucket_bits,
             cells: Cells::new(BUCKET_CELLS << bucket_bits, fingerprint_bits)?,
@@ -113,11 +120,11 @@ impl Cuckoo {
 
     /// The first bucket of a key, and its fingerprint, which is not 0.
     #[inline]
-    fn home(&self, key: &[u8]) -> (u64, u64) {
-        let KeyHash(hash) = hash_key(self.seed, key);
+    fn home(&self, hash: KeyHash) -> (u64, u64) {
+        let mixed = mix(hash, 0);
         let values = (1 << self.cells.width()) - 1;
-        let print = 1 + start_of(fingerprint(hash), values);
-        (start_of(hash, 1 << self.bucket_bits), print)
+        let print = 1 + start_of(fingerprint(mixed), values);
+        (start_of(mixed, 1 << self.bucket_bits), print)
     }
 
     /// The other bucket; from there, this one.
@@ -133,10 +140,25 @@ impl Cuckoo {
         (first..first + BUCKET_CELLS).find(|at| self.cells.get(*at) == content)
     }
 
-    fn find_either(&self, key: &[u8]) -> Option<u64> {
-        let (bucket, print) = self.home(key);
+    #[inline]
+    fn find_either(&self, hash: KeyHash) -> Option<u64> {
+        let (bucket, print) = self.home(hash);
         self.find(bucket, print)
             .or_else(|| self.find(self.other(bucket, print), print))
+    }
+
+    /// Puts a fingerprint into one of its buckets; changes nothing if that fails.
+    fn place(&mut self, bucket: u64, print: u64) -> bool {
+        let other = self.other(bucket, print);
+        let placed = match self.find(bucket, 0).or_else(|| self.find(other, 0)) {
+            Some(cell) => {
+                self.cells.set(cell, print);
+                true
+            }
+            None => self.push(other, print),
+        };
+        self.keys += u64::from(placed);
+        placed
     }
 
     /// Makes room by moving fingerprints to their other buckets; takes all moves back if that fails.
@@ -164,8 +186,8 @@ impl Cuckoo {
 
 impl Membership for Cuckoo {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.find_either(key).is_some()
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.find_either(hash).is_some()
     }
 
     /// Insertions that were not taken back: a key put in twice counts twice.
@@ -191,7 +213,6 @@ impl Membership for Cuckoo {
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::new();
-        payload.extend(self.seed.to_le_bytes());
         payload.extend(self.bucket_bits.to_le_bytes());
         self.cells.put(&mut payload);
         frame::encode(KIND, VERSION, &payload)
@@ -199,7 +220,6 @@ impl Membership for Cuckoo {
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
-        let seed = fields.u64("the seed is cut short")?;
         let bucket_bits = fields.u32("the number of buckets is cut short")?;
         let cells = Cells::read(&mut fields)?;
         fields.end()?;
@@ -209,7 +229,6 @@ impl Membership for Cuckoo {
         require(bounded, "buckets are out of bounds")?;
         let keys = (0..cells.count()).filter(|at| cells.get(*at) != 0).count() as u64;
         Ok(Self {
-            seed,
             keys,
             bucket_bits,
             cells,
@@ -218,32 +237,49 @@ impl Membership for Cuckoo {
 }
 
 impl Insert for Cuckoo {
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        let (bucket, print) = self.home(key);
-        let other = self.other(bucket, print);
-        let empty = self.find(bucket, 0).or_else(|| self.find(other, 0));
-        let placed = match empty {
-            Some(cell) => {
-                self.cells.set(cell, print);
-                true
-            }
-            None => self.push(other, print),
-        };
-        if !placed {
-            return Err(Error::Full { keys: self.keys });
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        let (bucket, print) = self.home(hash);
+        if self.place(bucket, print) {
+            return Ok(());
         }
-        self.keys += 1;
-        Ok(())
+        Err(Error::Full { keys: self.keys })
     }
 }
 
 impl Delete for Cuckoo {
-    fn remove(&mut self, key: &[u8]) -> bool {
-        let found = self.find_either(key);
+    fn remove_hash(&mut self, hash: KeyHash) -> bool {
+        let found = self.find_either(hash);
         if let Some(cell) = found {
             self.cells.set(cell, 0);
             self.keys -= 1;
         }
         found.is_some()
+    }
+}
+
+impl Merge for Cuckoo {
+    /// Puts the fingerprints of the other one in, if buckets are as many and fingerprints as long.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        let shape = |filter: &Self| (filter.bucket_bits, filter.cells.width());
+        if shape(self) != shape(other) {
+            return Error::invalid(format!(
+                "{} cells of {} bits cannot be merged with {} of {}: build both for one number of keys \
+                 and one rate",
+                self.cells.count(),
+                self.cells.width(),
+                other.cells.count(),
+                other.cells.width()
+            ));
+        }
+        // A copy, so that nothing is changed where there is no room.
+        let mut merged = self.clone();
+        for at in 0..other.cells.count() {
+            let print = other.cells.get(at);
+            if print != 0 && !merged.place(at / BUCKET_CELLS, print) {
+                return Err(Error::Full { keys: self.keys });
+            }
+        }
+        *self = merged;
+        Ok(())
     }
 }

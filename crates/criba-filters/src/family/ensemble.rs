@@ -1,4 +1,4 @@
-//! An ensemble: several Bloom filters with different seeds, which must agree.
+//! An ensemble: several Bloom filters with different salts, which must agree.
 //!
 //! To come from a rate `p` to a rate `D` takes `r = ceil(ln D / ln p)` filters, as independent rates
 //! multiply.
@@ -11,7 +11,8 @@
 //! **Cannot** delete or grow.
 
 use super::design::{check_rate, rate_for};
-use super::{Agreeing, Classic, Design, Member, Membership, probes_for};
+use super::{Agreeing, Classic, Design, Member, probes_for};
+use crate::Membership;
 use crate::error::{Error, Result};
 
 /// Filters of rate `rate` that together have at most rate `target`: `ceil(ln target / ln rate)`, at
@@ -25,6 +26,15 @@ pub fn filters_for(target: f64, rate: f64) -> u32 {
 /// Several Bloom filters that must agree.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/ensemble.md`.
+///
+/// ```
+/// use criba_filters::{Ensemble, Insert, Membership};
+///
+/// let mut all = Ensemble::new(100_000, 0.1, 0.001)?; // filters of 1/10, together 1/1,000
+/// all.insert("fruit/apple")?;
+/// assert!(all.may_contain("fruit/apple") && all.filters().len() == 3);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 pub type Ensemble = Agreeing<Classic>;
 
 impl Member for Classic {
@@ -37,11 +47,11 @@ impl Agreeing<Classic> {
     /// # Errors
     ///
     /// If a rate is not from 2^-64 to below 1, or a filter would need more than 2^36 bits.
-    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self> {
+    pub fn new(keys: u64, rate: f64, target: f64) -> Result<Self> {
         check_rate(target)?;
         let design = Design::for_rate(keys, rate)?;
         let filters = (0..members_for(target, rate)?)
-            .map(|i| Classic::new(seed.wrapping_add(i), design))
+            .map(|number| Classic::salted(number, design))
             .collect::<Result<_, _>>()?;
         Ok(Self { filters })
     }

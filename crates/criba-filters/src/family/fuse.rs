@@ -7,7 +7,7 @@
 //!
 //! **Memory** 1.125 times the bits of a value and of its check at a million keys and more, 1.16 at
 //! 200,000, 1.2 at 37,000, 1.4 at 700, and whole segments. **Cost** three accesses within a few pages, always; faster to
-//! build than random cells. **Can** return values. **Cannot** be changed, list its keys, or have
+//! build than random cells. **Can** return values. **Cannot** be changed, be merged, list its keys, or have
 //! fractions of bits.
 
 use super::peel::{Graph, SEGMENT_BITS_MAX};
@@ -25,6 +25,14 @@ impl Choice for Neighbours {
 /// A static map, or set, of three neighbouring cells per key.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/fuse.md`.
+///
+/// ```
+/// use criba_filters::{Fuse, Membership};
+///
+/// let set = Fuse::set(["apple", "melon", "quince"], 10)?; // 1/1,024
+/// assert!(set.may_contain("quince") && set.len() == 3);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "binary fuse")]
 pub type Fuse = ThreeCells<Neighbours>;
 

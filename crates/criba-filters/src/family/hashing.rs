@@ -1,6 +1,6 @@
-//! How a Bloom filter chooses the bits of a key.
+//! How a Bloom filter chooses the bits of a key, from its mixed hash.
 //!
-//! - **double**: one 64-bit hash (XXH3) and from it a step; bit `i` is at hash + i * step. Kirsch,
+//! - **double**: the mixed hash and from it a step; bit `i` is at hash + i * step. Kirsch,
 //!   Mitzenmacher, "Less hashing, same performance: building a better Bloom filter" (2006): two
 //!   numbers are as good as `k` hashes, in the limit. In a filter of `m` bits a few of every `k m` keys
 //!   get a step so close to 0, 1/2 or 1/3 of the array that their bits fall together and are often
@@ -9,29 +9,39 @@
 //!   bad luck with.
 //! - **enhanced**: bit `i` is at (h1 + i h2 + i^2) mod m, from MurmurHash3 (32 bits, Appleby 2011) and
 //!   FNV-1 (Fowler, Noll, Vo 1991). Dillinger, Manolios, "Bloom filters in probabilistic
-//!   verification" (2004): the square keeps two keys with equal h2 apart. Two passes over the key,
-//!   32 bits each, byte by byte for FNV; for comparison.
+//!   verification" (2004): the square keeps two keys with equal h2 apart. 32 bits each; for comparison.
 //! - **BLAKE2b** (Aumasson et al., 2013): `k` independent hashes, salted with their number; the slow
 //!   standard that theory assumes. With the cargo feature `lab` only.
+//!
+//! The last two hash the eight bytes of the mixed hash, not the key: a filter never sees keys.
 //!
 //! Which bits are chosen reaches stored bytes and must not be changed.
 
 use crate::error::{Error, Result};
 use crate::hash::{remix, start_of};
-use crate::hash_key;
 
 /// How the bits of a key are chosen.
+///
+/// ```
+/// use criba_filters::{Classic, Design, Hashing, Insert, Membership};
+///
+/// let design = Design::for_rate(1_000, 0.01)?.hashed(Hashing::Double);
+/// let mut filter = Classic::new(design)?;
+/// filter.insert("apple")?;
+/// assert!(filter.may_contain("apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Hashing {
-    /// One XXH3 hash, and a step that grows: the one to use.
+    /// The hash of the key, and a step that grows: the one to use.
     #[default]
     Xxh3,
-    /// One XXH3 hash and a step that stays: the rate of small filters is above theory.
+    /// The hash of the key and a step that stays: the rate of small filters is above theory.
     Double,
-    /// Enhanced double hashing, h1 + i h2 + i^2, of MurmurHash3-32 and FNV-1; up to 2^32 bits.
+    /// Enhanced double hashing, h1 + i h2 + i^2, of MurmurHash3-32 and FNV-1 of the hash; up to 2^32 bits.
     Enhanced,
-    /// A salted BLAKE2b for each bit.
+    /// A salted BLAKE2b of the hash for each bit.
     #[cfg(feature = "lab")]
     Blake2b,
 }
@@ -91,22 +101,21 @@ impl Hashing {
         }
     }
 
-    /// The bits of a key among so many, in order, with repetitions.
+    /// The bits of a key with this mixed hash among so many, in order, with repetitions.
     #[inline]
-    pub(super) fn positions(self, seed: u64, key: &[u8], bits: u64) -> Positions<'_> {
+    pub(super) fn positions(self, mixed: u64, bits: u64) -> Positions {
         let source = match self {
-            Self::Xxh3 => stepped(hash_key(seed, key).0, GROWTH),
-            Self::Double => stepped(hash_key(seed, key).0, 0),
+            Self::Xxh3 => stepped(mixed, GROWTH),
+            Self::Double => stepped(mixed, 0),
             Self::Enhanced => Source::Enhanced {
-                first: murmur3(seed as u32, key),
-                step: fnv1((seed >> 32) as u32, key),
+                first: murmur3(&mixed.to_le_bytes()),
+                step: fnv1(&mixed.to_le_bytes()),
             },
             #[cfg(feature = "lab")]
-            Self::Blake2b => Source::Blake2b { seed },
+            Self::Blake2b => Source::Blake2b { mixed },
         };
         Positions {
             source,
-            key,
             bits,
             next: 0,
         }
@@ -114,13 +123,8 @@ impl Hashing {
 }
 
 /// The bits of a key, without end.
-pub(super) struct Positions<'k> {
+pub(super) struct Positions {
     source: Source,
-    #[cfg_attr(
-        not(feature = "lab"),
-        expect(dead_code, reason = "only BLAKE2b hashes the key again")
-    )]
-    key: &'k [u8],
     bits: u64,
     next: u64,
 }
@@ -137,19 +141,20 @@ enum Source {
     },
     #[cfg(feature = "lab")]
     Blake2b {
-        seed: u64,
+        mixed: u64,
     },
 }
 
-fn stepped(hash: u64, growth: u64) -> Source {
+#[inline]
+fn stepped(mixed: u64, growth: u64) -> Source {
     Source::Stepped {
-        at: hash,
-        step: remix(hash),
+        at: mixed,
+        step: remix(mixed),
         growth,
     }
 }
 
-impl Iterator for Positions<'_> {
+impl Iterator for Positions {
     type Item = u64;
 
     #[inline]
@@ -169,13 +174,13 @@ impl Iterator for Positions<'_> {
                 (u64::from(*first) + i * u64::from(*step) + i * i) % bits
             }
             #[cfg(feature = "lab")]
-            Source::Blake2b { seed } => start_of(blake2b(*seed, i, self.key), bits),
+            Source::Blake2b { mixed } => start_of(blake2b(i, &mixed.to_le_bytes()), bits),
         })
     }
 }
 
-/// MurmurHash3 for 32-bit results ("x86_32").
-fn murmur3(seed: u32, key: &[u8]) -> u32 {
+/// MurmurHash3 for 32-bit results ("x86_32"), with seed 0.
+fn murmur3(key: &[u8]) -> u32 {
     const FIRST: u32 = 0xcc9e_2d51;
     const SECOND: u32 = 0x1b87_3593;
     let scrambled = |word: u32| {
@@ -184,7 +189,7 @@ fn murmur3(seed: u32, key: &[u8]) -> u32 {
             .wrapping_mul(SECOND)
     };
     let (words, rest) = key.as_chunks::<4>();
-    let mut hash = seed;
+    let mut hash = 0u32;
     for word in words {
         hash ^= scrambled(u32::from_le_bytes(*word));
         hash = hash
@@ -204,23 +209,22 @@ fn murmur3(seed: u32, key: &[u8]) -> u32 {
     hash ^ hash >> 16
 }
 
-/// FNV-1 for 32-bit results; it knows no seed, so that is mixed into the offset basis.
-fn fnv1(seed: u32, key: &[u8]) -> u32 {
-    key.iter().fold(0x811c_9dc5 ^ seed, |hash, byte| {
+/// FNV-1 for 32-bit results.
+fn fnv1(key: &[u8]) -> u32 {
+    key.iter().fold(0x811c_9dc5, |hash, byte| {
         hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte)
     })
 }
 
-/// BLAKE2b with 8 bytes of result, salted with seed and number.
+/// BLAKE2b with 8 bytes of result, salted with a number.
 #[cfg(feature = "lab")]
-fn blake2b(seed: u64, number: u64, key: &[u8]) -> u64 {
+fn blake2b(number: u64, key: &[u8]) -> u64 {
     use blake2::Blake2bMac;
     use blake2::digest::consts::U8;
     use blake2::digest::{FixedOutput, Update};
 
     let mut salt = [0; 16];
     salt[..8].copy_from_slice(&number.to_le_bytes());
-    salt[8..].copy_from_slice(&seed.to_le_bytes());
     let mut hasher = Blake2bMac::<U8>::new_with_salt_and_personal(None, &salt, &[])
         .expect("a salt of 16 bytes is what BLAKE2b takes");
     hasher.update(key);
@@ -234,30 +238,29 @@ mod tests {
     /// Values published with the functions.
     #[test]
     fn hashes_are_those_of_their_authors() {
-        assert_eq!(murmur3(0, b""), 0);
-        assert_eq!(murmur3(1, b""), 0x514e_28b7);
-        assert_eq!(murmur3(0, b"hello"), 0x248b_fa47);
-        assert_eq!(murmur3(0, b"hello, world"), 0x149b_bb7f);
+        assert_eq!(murmur3(b""), 0);
+        assert_eq!(murmur3(b"hello"), 0x248b_fa47);
+        assert_eq!(murmur3(b"hello, world"), 0x149b_bb7f);
         let fox = b"The quick brown fox jumps over the lazy dog";
-        assert_eq!(murmur3(0, fox), 0x2e4f_f723);
-        assert_eq!(fnv1(0, b""), 0x811c_9dc5);
-        assert_eq!(fnv1(0, b"a"), 0x050c_5d7e);
-        assert_eq!(fnv1(0, b"foobar"), 0x31f0_b262);
+        assert_eq!(murmur3(fox), 0x2e4f_f723);
+        assert_eq!(fnv1(b""), 0x811c_9dc5);
+        assert_eq!(fnv1(b"a"), 0x050c_5d7e);
+        assert_eq!(fnv1(b"foobar"), 0x31f0_b262);
     }
 
     /// Python: `hashlib.blake2b(b"criba", digest_size=8, salt=...)`.
     #[cfg(feature = "lab")]
     #[test]
     fn blake2b_is_that_of_the_standard() {
-        assert_eq!(blake2b(0, 0, b"criba"), 0x825b_a660_7c97_b6e3);
-        assert_eq!(blake2b(7, 3, b"criba"), 0x0322_7fe1_6744_2c0e);
+        assert_eq!(blake2b(0, b"criba"), 0x825b_a660_7c97_b6e3);
+        assert_eq!(blake2b(3, b"criba"), 0x3ac4_0ebc_40c4_ce9e);
     }
 
     #[test]
     fn positions_lie_within_and_are_the_same_again() {
         for hashing in [Hashing::Xxh3, Hashing::Double, Hashing::Enhanced] {
             for bits in [1, 2, 63, 1_000_003, 1 << 32] {
-                let some = |seed| hashing.positions(seed, b"key", bits).take(128);
+                let some = |mixed| hashing.positions(mixed, bits).take(128);
                 assert!(some(5).all(|at| at < bits));
                 assert!(some(5).eq(some(5)));
                 assert!(bits < 1_000 || some(5).ne(some(5 << 32 | 6)));

@@ -9,15 +9,25 @@
 //! large filter does not fit the cache that the small one fits. **Cannot** delete or grow.
 
 use super::frame::{self, Kind};
-use super::{Classic, Design, Insert, Membership, parts};
+use super::{Classic, Design, parts};
 use crate::error::{Error, Result};
+use crate::{Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"HIER";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Two filters, the small one asked first.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/hierarchical.md`.
+///
+/// ```
+/// use criba_filters::{Hierarchical, Insert, Membership};
+///
+/// let mut seen = Hierarchical::new(100_000, 0.1, 0.001)?; // a front of 1/10, together 1/1,000
+/// seen.insert("fruit/apple")?;
+/// assert!(seen.may_contain("fruit/apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hierarchical {
     front: Classic,
@@ -32,7 +42,7 @@ impl Hierarchical {
     ///
     /// If a rate is not from 2^-64 to below 1, if `rate` is not below `front_rate`, or a filter would
     /// need more than 2^36 bits.
-    pub fn new(seed: u64, keys: u64, front_rate: f64, rate: f64) -> Result<Self> {
+    pub fn new(keys: u64, front_rate: f64, rate: f64) -> Result<Self> {
         super::design::check_rate(rate)?;
         let front = Design::for_rate(keys, front_rate)?;
         if rate >= front_rate {
@@ -43,8 +53,8 @@ impl Hierarchical {
         }
         let back = Design::for_rate(keys, rate / front_rate)?;
         Ok(Self {
-            front: Classic::new(seed, front)?,
-            back: Classic::new(seed.wrapping_add(1), back)?,
+            front: Classic::salted(0, front)?,
+            back: Classic::salted(1, back)?,
         })
     }
 
@@ -63,8 +73,8 @@ impl Hierarchical {
 
 impl Membership for Hierarchical {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.front.may_contain(key) && self.back.may_contain(key)
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.front.may_contain_hash(hash) && self.back.may_contain_hash(hash)
     }
 
     /// Insertions: a key put in twice counts twice.
@@ -102,8 +112,17 @@ impl Membership for Hierarchical {
 
 impl Insert for Hierarchical {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        self.front.insert(key)?;
-        self.back.insert(key)
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        self.front.insert_hash(hash)?;
+        self.back.insert_hash(hash)
+    }
+}
+
+impl Merge for Hierarchical {
+    /// Exactly the filter of both streams in one, if both parts have the same designs.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        self.back.check_alike(&other.back)?;
+        self.front.merge(&other.front)?;
+        self.back.merge(&other.back)
     }
 }

@@ -13,6 +13,15 @@ use crate::error::Result;
 /// Several compressed filters that must agree.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/hybrid.md`.
+///
+/// ```
+/// use criba_filters::{Hybrid, Insert, Membership};
+///
+/// let mut all = Hybrid::new(10_000, 0.05, 0.002)?; // arrays for 1/20, together at most 1/500
+/// all.insert("fruit/apple")?;
+/// assert!(all.may_contain("fruit/apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 pub type Hybrid = Agreeing<Compressed>;
 
 impl Member for Compressed {
@@ -27,13 +36,13 @@ impl Agreeing<Compressed> {
     ///
     /// If a rate is not from 2^-64 to below 1, a filter would need more than 2^36 bits, or more than
     /// 1024 filters would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64, target: f64) -> Result<Self> {
+    pub fn new(keys: u64, rate: f64, target: f64) -> Result<Self> {
         check_rate(target)?;
-        let first = Compressed::new(seed, keys, rate)?;
+        let first = Compressed::new(keys, rate)?;
         let design: Design = first.filter().design();
         let own = super::rate_for(design.bits, design.probes, keys.max(1));
         let filters = (0..members_for(target, own.min(1.0 - f64::EPSILON))?)
-            .map(|i| Compressed::with_bits(seed.wrapping_add(i), keys, design.bits))
+            .map(|number| Compressed::salted(number, keys, design.bits))
             .collect::<Result<_, _>>()?;
         Ok(Self { filters })
     }

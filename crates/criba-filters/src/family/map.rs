@@ -8,29 +8,38 @@
 //! **Memory** about 1.01 times the bits of a value and of its check, at 100,000 keys and more; they may
 //! be fractions. **Cost** one window of consecutive words; to build, one pass of elimination over
 //! sorted hashes, and 32 bytes per key. **Can** return values, of absent keys too if no bits check
-//! them. **Cannot** be changed, or list its keys.
+//! them. **Cannot** be changed, be merged, or list its keys.
 
 use super::frame::{self, Kind, put_words, require};
-use super::values::{EQUAL_MAX, Layout};
-use super::{Lookup, Membership};
+use super::values::Layout;
 use crate::error::{Error, Result};
-use crate::hash_key;
+use crate::hash::mix;
 use crate::segment::form::Form;
 use crate::segment::header;
 use crate::segment::ribbon::{Planes, Ribbon, Spot};
 use crate::segment::solve::{Equations, Solved, Width, solve};
+use crate::{KeyHash, Lookup, Membership};
 
 const KIND: Kind = *b"RIBB";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A static map, or set, as a ribbon.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/bloomier.md`.
+///
+/// ```
+/// use criba_filters::{Lookup, Map, Membership};
+///
+/// let prices = Map::build([("apple", 30), ("melon", 250)], 8, 6.5)?; // 6.5 bits to deny others
+/// assert_eq!(prices.get("melon"), Some(250));
+/// let set = Map::set(["apple", "melon"], 9.97)?; // 1/1,000
+/// assert!(set.may_contain("apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "ribbon")]
 #[doc(alias = "bloomier")]
 #[derive(Debug)]
 pub struct Map {
-    seed: u64,
     value_bits: u32,
     keys: u64,
     ribbon: Ribbon,
@@ -45,26 +54,25 @@ impl Map {
     /// # Errors
     ///
     /// If a value has more bits, if the bits are not 1 to 64 together, or if a key is given twice.
-    pub fn build<K: AsRef<[u8]>>(
-        seed: u64,
-        entries: &[(K, u64)],
+    pub fn build<K: Into<KeyHash>>(
+        entries: impl IntoIterator<Item = (K, u64)>,
         value_bits: u32,
         check_bits: f64,
     ) -> Result<Self> {
         let width = width(value_bits, check_bits)?;
         let layout = Layout::new(value_bits, u32::from(width.planes.wide) - value_bits)?;
-        entries
-            .iter()
-            .try_for_each(|(_, value)| layout.check_value(*value))?;
-        for attempt in 0..u64::from(EQUAL_MAX) {
-            let seed = seed.wrapping_add(attempt);
-            let pairs = entries.iter().map(|(key, value)| (key.as_ref(), *value));
-            let solved = solve(&mut Equations::of(layout.rows(seed, pairs)), width);
-            if !solved.equal_hashes {
-                return Ok(Self::new(seed, value_bits, entries.len(), solved));
-            }
+        let mut fit = Ok(());
+        let row = |(key, value): (K, u64)| {
+            fit = layout.check_value(value);
+            fit.is_ok().then(|| layout.row(0, key.into(), value))
+        };
+        let equations = Equations::of(entries.into_iter().map_while(row));
+        fit?;
+        let (map, equal_hashes) = Self::of(equations, value_bits, width);
+        if equal_hashes {
+            return Err(Error::EqualKeys);
         }
-        Err(Error::EqualKeys)
+        Ok(map)
     }
 
     /// A set of keys, of which `check_bits` bits are stored, 1.0 to 64.0; fractions count.
@@ -72,25 +80,35 @@ impl Map {
     /// # Errors
     ///
     /// If the bits are out of bounds.
-    pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: f64) -> Result<Self> {
+    pub fn set<K: Into<KeyHash>>(
+        keys: impl IntoIterator<Item = K>,
+        check_bits: f64,
+    ) -> Result<Self> {
         let width = width(0, check_bits)?;
         let layout = Layout::new(0, u32::from(width.planes.wide))?;
-        let pairs = keys.iter().map(|key| (key.as_ref(), 0));
+        let row = |key: K| layout.row(0, key.into(), 0);
+        let equations = Equations::of(keys.into_iter().map(row));
         // Keys given twice are in the set once.
-        let solved = solve(&mut Equations::of(layout.rows(seed, pairs)), width);
-        Ok(Self::new(seed, 0, keys.len(), solved))
+        Ok(Self::of(equations, 0, width).0)
     }
 
-    fn new(seed: u64, value_bits: u32, keys: usize, solved: Solved) -> Self {
-        let Solved { ribbon, body, .. } = solved;
-        Self {
-            seed,
+    /// The map of these rows, and whether two have the same hash.
+    fn of(mut equations: Equations, value_bits: u32, width: Width) -> (Self, bool) {
+        let keys = equations.rows.len() as u64;
+        let Solved {
+            ribbon,
+            body,
+            equal_hashes,
+            ..
+        } = solve(&mut equations, width);
+        let map = Self {
             value_bits,
-            keys: keys as u64,
+            keys,
             ribbon,
             body,
             form: Form::detect(),
-        }
+        };
+        (map, equal_hashes)
     }
 
     /// Bits of a value.
@@ -134,8 +152,8 @@ fn width(value_bits: u32, check_bits: f64) -> Result<Width> {
 
 impl Lookup for Map {
     #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        let mixed = hash_key(self.seed, key).0;
+    fn get_hash(&self, hash: KeyHash) -> Option<u64> {
+        let mixed = mix(hash, 0);
         let spot = match self.ribbon.locate_first::<true>(mixed, 0) {
             Some(window) => Spot::Body(window),
             None => self.ribbon.locate_bumped(mixed, 0),
@@ -158,8 +176,8 @@ impl Lookup for Map {
 
 impl Membership for Map {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.get(key).is_some()
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.get_hash(hash).is_some()
     }
 
     /// Keys given, repetitions included.
@@ -186,7 +204,6 @@ impl Membership for Map {
     fn to_bytes(&self) -> Vec<u8> {
         let resident = self.resident();
         let mut payload = Vec::new();
-        payload.extend(self.seed.to_le_bytes());
         payload.extend(self.keys.to_le_bytes());
         payload.extend(self.value_bits.to_le_bytes());
         payload.extend((resident.len() as u64).to_le_bytes());
@@ -198,7 +215,6 @@ impl Membership for Map {
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
-        let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
         let value_bits = fields.u32("the bits of values are cut short")?;
         let resident = fields.u64("the length of the layers is cut short")?;
@@ -212,7 +228,6 @@ impl Membership for Map {
         let fits = value_bits <= u32::from(ribbon.planes.narrow);
         require(fits, "values do not fit their cells")?;
         Ok(Self {
-            seed,
             value_bits,
             keys,
             ribbon,

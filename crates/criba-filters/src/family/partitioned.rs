@@ -9,14 +9,16 @@
 //! (by a factor that tends to 1 as the filter grows). **Can** take keys beyond its capacity.
 //! **Cannot** delete or grow.
 
+use super::Hashing;
 use super::bits::Bits;
 use super::design::{Design, check_rate, fill_for};
 use super::frame::{self, Kind, require};
-use super::{Hashing, Insert, Membership};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::hash::mix;
+use crate::{Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"PART";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const PROBES_MAX: u32 = 128;
 
 /// The rate of `probes` parts of so many bits with so many keys: `(1 - (1 - 1/part)^n)^k`.
@@ -31,9 +33,17 @@ pub fn partitioned_rate(part_bits: u64, probes: u32, keys: u64) -> f64 {
 /// A Bloom filter with a sub-array for each probe.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/partitioned.md`.
+///
+/// ```
+/// use criba_filters::{Insert, Membership, Partitioned};
+///
+/// let mut seen = Partitioned::new(100_000, 0.01)?;
+/// seen.insert("fruit/apple")?;
+/// assert!(seen.may_contain("fruit/apple"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitioned {
-    seed: u64,
     keys: u64,
     probes: u32,
     part_bits: u64,
@@ -48,13 +58,12 @@ impl Partitioned {
     /// # Errors
     ///
     /// If the rate is not from 2^-64 to below 1, or more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
+    pub fn new(keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         let Design { bits, probes, .. } = Design::for_rate(keys, rate)?;
         let part_bits = bits.div_ceil(u64::from(probes));
         let bits = Bits::new(part_bits * u64::from(probes))?;
         Ok(Self {
-            seed,
             keys: 0,
             probes,
             part_bits,
@@ -75,9 +84,9 @@ impl Partitioned {
     }
 
     #[inline]
-    fn positions<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = u64> + use<'k> {
+    fn positions(&self, hash: KeyHash) -> impl Iterator<Item = u64> + use<> {
         let part_bits = self.part_bits;
-        let within = Hashing::Xxh3.positions(self.seed, key, part_bits);
+        let within = Hashing::Xxh3.positions(mix(hash, 0), part_bits);
         (0..u64::from(self.probes))
             .zip(within)
             .map(move |(part, at)| part * part_bits + at)
@@ -86,8 +95,8 @@ impl Partitioned {
 
 impl Membership for Partitioned {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.positions(key).all(|at| self.bits.get(at))
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.positions(hash).all(|at| self.bits.get(at))
     }
 
     /// Insertions: a key put in twice counts twice.
@@ -115,7 +124,6 @@ impl Membership for Partitioned {
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::new();
-        payload.extend(self.seed.to_le_bytes());
         payload.extend(self.keys.to_le_bytes());
         payload.extend(self.probes.to_le_bytes());
         self.bits.put(&mut payload);
@@ -124,7 +132,6 @@ impl Membership for Partitioned {
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
-        let seed = fields.u64("the seed is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
         let probes = fields.u32("the number of probes is cut short")?;
         let bits = Bits::read(&mut fields)?;
@@ -135,7 +142,6 @@ impl Membership for Partitioned {
         let whole = part_bits > 0 && part_bits * u64::from(probes) == bits.len();
         require(whole, "parts are not equally long")?;
         Ok(Self {
-            seed,
             keys,
             probes,
             part_bits,
@@ -146,11 +152,27 @@ impl Membership for Partitioned {
 
 impl Insert for Partitioned {
     #[inline]
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        for at in self.positions(key) {
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        for at in self.positions(hash) {
             self.bits.set(at);
         }
         self.keys = self.keys.saturating_add(1);
+        Ok(())
+    }
+}
+
+impl Merge for Partitioned {
+    /// Exactly the filter of both streams in one, if parts are as many and as long.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        if (self.probes, self.part_bits) != (other.probes, other.part_bits) {
+            return Error::invalid(format!(
+                "{} parts of {} bits cannot be merged with {} of {}: build both for one number of keys \
+                 and one rate",
+                self.probes, self.part_bits, other.probes, other.part_bits
+            ));
+        }
+        self.bits.unite(&other.bits);
+        self.keys = self.keys.saturating_add(other.keys);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Structures within a structure: their bytes, each with its length before it.
 
-use super::Membership;
 use super::frame::Fields;
+use crate::Membership;
 use crate::error::Result;
 
 /// Appends a part.

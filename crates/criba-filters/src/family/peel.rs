@@ -11,15 +11,15 @@
 
 use super::bits::Cells;
 use super::frame::{self, Fields, Kind, require};
-use super::values::{EQUAL_MAX, Layout};
+use super::values::Layout;
+use crate::KeyHash;
 use crate::error::{Error, Result};
-use crate::hash::start_of;
-use crate::hash_key;
+use crate::hash::{mix_for, start_of};
 use crate::segment::band::Row;
 
 /// Keys and cells are numbered in 32 bits while building.
 pub(super) const KEYS_MAX: usize = 1 << 31;
-/// Seeds that are tried. The first is nearly always enough, see `docs/filters/peeled.md`.
+/// Salts that are tried. The first is nearly always enough, see `docs/filters/peeled.md`.
 pub(super) const ATTEMPTS_MAX: u32 = 100;
 
 /// Which three cells a key has.
@@ -105,97 +105,64 @@ pub(super) const SEGMENT_BITS_MAX: u8 = 18;
 /// A static function of keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Function {
-    seed: u64,
+    salt: u64,
     keys: u64,
     layout: Layout,
     graph: Graph,
     cells: Cells,
-    /// Seeds that were tried. Not stored.
+    /// Salts that were tried. Not stored.
     attempts: u32,
 }
 
-/// What a function is made of.
-struct Input<I> {
-    seed: u64,
-    layout: Layout,
-    /// Whether a key may be given twice, as it may in a set.
-    equal_keys: bool,
-    entries: I,
-}
-
 impl Function {
-    /// A map of distinct keys to values of so many bits, with so many more to check; see
-    /// [`Function::build`].
-    pub(super) fn map<K: AsRef<[u8]>>(
-        seed: u64,
-        entries: &[(K, u64)],
-        (value_bits, check_bits): (u32, u32),
+    /// A map of distinct keys: rows of this layout with salt 0; see [`Function::build`].
+    pub(super) fn map(
+        layout: Layout,
+        mut rows: Vec<Row>,
         graph: impl Fn(u64) -> Graph,
     ) -> Result<Self> {
-        let layout = Layout::new(value_bits, check_bits)?;
-        entries
-            .iter()
-            .try_for_each(|(_, value)| layout.check_value(*value))?;
-        let input = Input {
-            seed,
-            layout,
-            equal_keys: false,
-            entries: entries.iter().map(|(key, value)| (key.as_ref(), *value)),
-        };
-        Self::build(&input, graph)
+        let given = rows.len();
+        sort(&mut rows);
+        if rows.len() < given {
+            return Err(Error::EqualKeys);
+        }
+        Self::build(layout, rows, graph)
     }
 
-    /// A set of keys, of which so many bits are stored; see [`Function::build`].
-    pub(super) fn set<K: AsRef<[u8]>>(
-        seed: u64,
-        keys: &[K],
-        check_bits: u32,
+    /// A set of keys, each of which counts once; see [`Function::build`].
+    pub(super) fn set(
+        layout: Layout,
+        mut rows: Vec<Row>,
         graph: impl Fn(u64) -> Graph,
     ) -> Result<Self> {
-        let input = Input {
-            seed,
-            layout: Layout::new(0, check_bits)?,
-            equal_keys: true,
-            entries: keys.iter().map(|key| (key.as_ref(), 0)),
-        };
-        Self::build(&input, graph)
+        sort(&mut rows);
+        Self::build(layout, rows, graph)
     }
 
-    /// Solves with the first seed from the one given that has a solution. `graph` tells the shape for
-    /// a number of distinct keys.
-    fn build<'a, I>(input: &Input<I>, graph: impl Fn(u64) -> Graph) -> Result<Self>
-    where
-        I: Iterator<Item = (&'a [u8], u64)> + Clone,
-    {
-        let mut equal = 0;
+    /// Solves with the first salt from 0 on that has a solution. `graph` gives the shape for a number of
+    /// distinct keys.
+    fn build(layout: Layout, mut rows: Vec<Row>, graph: impl Fn(u64) -> Graph) -> Result<Self> {
+        if rows.len() > KEYS_MAX {
+            return Error::invalid(format!(
+                "{} keys are more than one filter may have ({KEYS_MAX}): build several",
+                rows.len()
+            ));
+        }
+        let graph = graph(rows.len() as u64);
         for attempt in 0..ATTEMPTS_MAX {
-            let seed = input.seed.wrapping_add(u64::from(attempt));
-            let rows = input.layout.rows(seed, input.entries.clone());
-            let mut rows: Vec<Row> = rows.collect();
-            if rows.len() > KEYS_MAX {
-                return Error::invalid(format!(
-                    "{} keys are more than one filter may have ({KEYS_MAX}): build several",
-                    rows.len()
-                ));
-            }
-            let given = rows.len();
-            // By hash, so that keys with neighbouring cells are handled one after the other.
-            rows.sort_unstable_by_key(|row| row.bits);
-            rows.dedup_by_key(|row| row.bits);
-            if rows.len() < given && !input.equal_keys {
-                equal += 1;
-                if equal == EQUAL_MAX {
-                    return Err(Error::EqualKeys);
+            let salt = u64::from(attempt);
+            if attempt > 0 {
+                for row in &mut rows {
+                    *row = layout.resalted(row, salt - 1, salt);
                 }
-                continue;
+                sort(&mut rows);
             }
-            let graph = graph(rows.len() as u64);
-            let mut cells = Cells::new(graph.cells(), input.layout.cell_bits)?;
+            let mut cells = Cells::new(graph.cells(), layout.cell_bits)?;
             if solve(graph, &rows, &mut cells) {
                 return Ok(Self {
-                    seed,
+                    salt,
                     keys: rows.len() as u64,
-                    layout: input.layout,
+                    layout,
                     graph,
                     cells,
                     attempts: attempt + 1,
@@ -217,7 +184,7 @@ impl Function {
 
     pub(super) fn encode(&self, kind: Kind, version: u8) -> Vec<u8> {
         let mut payload = Vec::new();
-        payload.extend(self.seed.to_le_bytes());
+        payload.extend(self.salt.to_le_bytes());
         payload.extend(self.keys.to_le_bytes());
         self.layout.put(&mut payload);
         self.graph.put(&mut payload);
@@ -227,7 +194,7 @@ impl Function {
 
     pub(super) fn decode(kind: Kind, version: u8, bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(kind, version, bytes)?;
-        let seed = fields.u64("the seed is cut short")?;
+        let salt = fields.u64("the salt is cut short")?;
         let keys = fields.u64("the number of keys is cut short")?;
         let layout = Layout::read(&mut fields)?;
         let graph = Graph::read(&mut fields)?;
@@ -236,7 +203,7 @@ impl Function {
         let fits = cells.width() == layout.cell_bits && cells.count() == graph.cells();
         require(fits, "cells are not those of the graph")?;
         Ok(Self {
-            seed,
+            salt,
             keys,
             layout,
             graph,
@@ -246,8 +213,8 @@ impl Function {
     }
 
     #[inline]
-    pub(super) fn get(&self, key: &[u8]) -> Option<u64> {
-        let mixed = hash_key(self.seed, key).0;
+    pub(super) fn get(&self, hash: KeyHash) -> Option<u64> {
+        let mixed = mix_for(hash, self.salt);
         let [a, b, c] = self.graph.of(mixed).map(|at| self.cells.get(at));
         // Without keys all cells are zero, which is some key's fingerprint.
         self.layout
@@ -270,6 +237,13 @@ impl Function {
             self.layout.rate()
         }
     }
+}
+
+/// Brings rows into the order of their hashes, so that keys with neighbouring cells are handled one after the
+/// other, and keeps one of those with equal hashes.
+fn sort(rows: &mut Vec<Row>) {
+    rows.sort_unstable_by_key(|row| row.bits);
+    rows.dedup_by_key(|row| row.bits);
 }
 
 /// Keys that still have a cell: how many, and the XOR of their numbers.

@@ -6,7 +6,7 @@
 //!
 //! **Memory** 1.23 times the bits of a value and of its check. **Cost** three random accesses, always;
 //! to build, random accesses to arrays much larger than the result. **Can** return values. **Cannot**
-//! be changed, list its keys, or have fractions of bits.
+//! be changed, be merged, list its keys, or have fractions of bits.
 
 use super::peel::Graph;
 use super::{Choice, ThreeCells};
@@ -23,6 +23,14 @@ impl Choice for Anywhere {
 /// A static map, or set, of three random cells per key.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/peeled.md`.
+///
+/// ```
+/// use criba_filters::{Peeled, Membership};
+///
+/// let set = Peeled::set(["apple", "melon", "quince"], 10)?; // 1/1,024
+/// assert!(set.may_contain("quince") && set.len() == 3);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 pub type Peeled = ThreeCells<Anywhere>;
 
 /// Cells for so many keys: `1.23 n`, and 32 more for small graphs, in three equal parts.

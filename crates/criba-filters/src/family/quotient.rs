@@ -15,19 +15,19 @@
 //! place in memory, and the cluster around it, whose mean length grows as `1/(1 - load)^2`.
 //! **Can** delete, hold a key several times, and grow without the keys: one bit of the remainder
 //! becomes one of the quotient. Fingerprints do not get longer, so the rate grows with the keys.
-//! **Cannot** be filled beyond 95 %.
+//! **Can** be merged with another of any size, as two lists of fingerprints. **Cannot** be filled beyond 95 %.
 
 use std::collections::VecDeque;
 
 use super::bits::Cells;
 use super::design::check_rate;
 use super::frame::{self, Kind, require};
-use super::{Delete, Insert, Membership};
 use crate::error::{Error, Result};
-use crate::hash_key;
+use crate::hash::{low_mask, mix};
+use crate::{Delete, Insert, KeyHash, Membership, Merge};
 
 const KIND: Kind = *b"QUOT";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Share of slots that may be used.
 const LOAD_MAX: f64 = 0.95;
@@ -49,9 +49,18 @@ pub fn quotient_rate(keys: u64, quotient_bits: u32, remainder_bits: u32) -> f64 
 /// A set of fingerprints that can grow.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/quotient.md`.
+///
+/// ```
+/// use criba_filters::{Delete, Insert, Membership, Quotient};
+///
+/// let mut open = Quotient::new(1_000, 0.001)?;
+/// open.insert("session/17")?;
+/// let mut larger = open.grow()?; // without the keys
+/// assert!(larger.slots() == 2 * open.slots() && larger.remove("session/17"));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quotient {
-    seed: u64,
     keys: u64,
     quotient_bits: u32,
     /// A remainder above three flags. Invariant: at least one cell is 0 in all flags.
@@ -78,22 +87,22 @@ impl Quotient {
     ///
     /// If the rate is not from 2^-64 to below 1, if a fingerprint would need more than 64 bits, or if
     /// more than 2^36 bits would be needed.
-    pub fn new(seed: u64, keys: u64, rate: f64) -> Result<Self> {
+    pub fn new(keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         let quotient_bits = quotient_bits_for(keys);
         let fingerprint_bits = (keys.max(1) as f64 / rate).log2().ceil() as u32;
         let remainder_bits = fingerprint_bits.saturating_sub(quotient_bits).max(1);
-        Self::with_shape(seed, quotient_bits, remainder_bits)
+        Self::with_shape(quotient_bits, remainder_bits)
     }
 
     /// The same for so many bits in all, if remainders of one bit have room in them.
-    pub(super) fn within(seed: u64, keys: u64, bits: u64) -> Result<Self> {
+    pub(super) fn within(keys: u64, bits: u64) -> Result<Self> {
         let quotient_bits = quotient_bits_for(keys);
         let slot_bits = bits.checked_shr(quotient_bits).unwrap_or(0);
         let most = u64::from(FLAG_BITS) + 61.min(64 - u64::from(quotient_bits));
         // At most 64.
         let slot_bits = slot_bits.clamp(u64::from(FLAG_BITS) + 1, most) as u32;
-        Self::with_shape(seed, quotient_bits, slot_bits - FLAG_BITS)
+        Self::with_shape(quotient_bits, slot_bits - FLAG_BITS)
     }
 
     /// An empty filter of `2^quotient_bits` slots, with so many bits of a remainder in each.
@@ -102,7 +111,7 @@ impl Quotient {
     ///
     /// If there are not 1 to 40 bits of quotient, at least 1 of remainder, and at most 61 of it and 64
     /// together, or if more than 2^36 bits would be needed.
-    pub fn with_shape(seed: u64, quotient_bits: u32, remainder_bits: u32) -> Result<Self> {
+    pub fn with_shape(quotient_bits: u32, remainder_bits: u32) -> Result<Self> {
         if !shape_fits(quotient_bits, remainder_bits) {
             return Error::invalid(format!(
                 "a fingerprint cannot have {quotient_bits} bits of quotient and {remainder_bits} of \
@@ -111,7 +120,6 @@ impl Quotient {
             ));
         }
         Ok(Self {
-            seed,
             keys: 0,
             quotient_bits,
             cells: Cells::new(1 << quotient_bits, remainder_bits + FLAG_BITS)?,
@@ -143,15 +151,36 @@ impl Quotient {
     ///
     /// If the remainder has but one bit, or the filter would have more than 2^36 bits.
     pub fn grow(&self) -> Result<Self> {
-        let remainder_bits = self.remainder_bits() - 1;
-        let mut grown = Self::with_shape(self.seed, self.quotient_bits + 1, remainder_bits)?;
-        for Stretch { start, entries } in self.stretches() {
+        let mut grown = Self::with_shape(self.quotient_bits + 1, self.remainder_bits() - 1)?;
+        grown.put_all(self);
+        Ok(grown)
+    }
+
+    /// Bits of a fingerprint: of quotient and remainder.
+    #[must_use]
+    pub fn fingerprint_bits(&self) -> u32 {
+        self.quotient_bits + self.remainder_bits()
+    }
+
+    /// Keys that there is room for.
+    fn room(&self) -> u64 {
+        ((self.slots() as f64 * LOAD_MAX) as u64)
+            .min(self.slots() - 1)
+            .max(1)
+    }
+
+    /// Puts the first bits of all fingerprints of another filter in, for which there is room. They are at
+    /// least as long as those of this one.
+    fn put_all(&mut self, other: &Self) {
+        let dropped = other.fingerprint_bits() - self.fingerprint_bits();
+        let remainder_bits = self.remainder_bits();
+        for Stretch { start, entries } in other.stretches() {
             for (offset, remainder) in entries {
-                let quotient = self.slot(start + offset) << 1 | remainder >> remainder_bits;
-                grown.put(quotient, remainder & ((1 << remainder_bits) - 1));
+                let print = other.slot(start + offset) << other.remainder_bits() | remainder;
+                let print = print >> dropped;
+                self.put(print >> remainder_bits, print & low_mask(remainder_bits));
             }
         }
-        Ok(grown)
     }
 
     /// All fingerprints, in stretches.
@@ -165,10 +194,10 @@ impl Quotient {
     }
 
     #[inline]
-    pub(super) fn split(&self, key: &[u8]) -> (u64, u64) {
-        let hash = hash_key(self.seed, key).0;
-        let remainder = hash << self.quotient_bits >> (64 - self.remainder_bits());
-        (hash >> (64 - self.quotient_bits), remainder)
+    pub(super) fn split(&self, hash: KeyHash) -> (u64, u64) {
+        let mixed = mix(hash, 0);
+        let remainder = mixed << self.quotient_bits >> (64 - self.remainder_bits());
+        (mixed >> (64 - self.quotient_bits), remainder)
     }
 
     /// The slot with this number, counted around the end.
@@ -307,8 +336,8 @@ fn shape_fits(quotient_bits: u32, remainder_bits: u32) -> bool {
 
 impl Membership for Quotient {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        let (quotient, remainder) = self.split(key);
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        let (quotient, remainder) = self.split(hash);
         self.contains(quotient, remainder)
     }
 
@@ -332,7 +361,6 @@ impl Membership for Quotient {
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::new();
-        payload.extend(self.seed.to_le_bytes());
         payload.extend(self.quotient_bits.to_le_bytes());
         self.cells.put(&mut payload);
         frame::encode(KIND, VERSION, &payload)
@@ -340,7 +368,6 @@ impl Membership for Quotient {
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
-        let seed = fields.u64("the seed is cut short")?;
         let quotient_bits = fields.u32("the number of slots is cut short")?;
         let cells = Cells::read(&mut fields)?;
         fields.end()?;
@@ -351,12 +378,11 @@ impl Membership for Quotient {
         let keys = used.count() as u64;
         require(keys < cells.count(), "no slot is empty")?;
         let filter = Self {
-            seed,
             keys,
             quotient_bits,
             cells,
         };
-        let mut again = Self::with_shape(seed, quotient_bits, remainder_bits)
+        let mut again = Self::with_shape(quotient_bits, remainder_bits)
             .or(Err(Error::field("slots are out of bounds")))?;
         for stretch in filter.stretches() {
             require(stretch.entries.is_sorted(), "remainders are out of order")?;
@@ -369,20 +395,19 @@ impl Membership for Quotient {
 }
 
 impl Insert for Quotient {
-    fn insert(&mut self, key: &[u8]) -> Result<()> {
-        let room = ((self.slots() as f64 * LOAD_MAX) as u64).min(self.slots() - 1);
-        if self.keys >= room.max(1) {
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        if self.keys >= self.room() {
             return Err(Error::Full { keys: self.keys });
         }
-        let (quotient, remainder) = self.split(key);
+        let (quotient, remainder) = self.split(hash);
         self.put(quotient, remainder);
         Ok(())
     }
 }
 
 impl Delete for Quotient {
-    fn remove(&mut self, key: &[u8]) -> bool {
-        let (quotient, remainder) = self.split(key);
+    fn remove_hash(&mut self, hash: KeyHash) -> bool {
+        let (quotient, remainder) = self.split(hash);
         if !self.contains(quotient, remainder) {
             return false;
         }
@@ -396,5 +421,32 @@ impl Delete for Quotient {
             self.keys -= 1;
         }
         found.is_ok()
+    }
+}
+
+impl Merge for Quotient {
+    /// Exactly the filter of both streams in one, of as many slots as all keys need and no fewer than this
+    /// one has. Sizes may differ; the longer fingerprints lose their last bits, so the rate is that of the
+    /// shorter ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] when so many keys need more slots than fingerprints of that length can have.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        let full = Error::Full { keys: self.keys };
+        let keys = self.keys.saturating_add(other.keys);
+        let print_bits = self.fingerprint_bits().min(other.fingerprint_bits());
+        // One bit at least is left for the remainder.
+        let wanted = self.quotient_bits.max(quotient_bits_for(keys));
+        let quotient_bits = wanted.min(print_bits - 1);
+        let merged = Self::with_shape(quotient_bits, print_bits - quotient_bits);
+        let mut merged = merged.or(Err(full.clone()))?;
+        if keys > merged.room() {
+            return Err(full);
+        }
+        merged.put_all(self);
+        merged.put_all(other);
+        *self = merged;
+        Ok(())
     }
 }

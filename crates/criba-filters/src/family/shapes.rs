@@ -6,13 +6,23 @@
 use std::f64::consts::LN_2;
 
 use super::{
-    Agreeing, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Hierarchical, Hybrid, Insert,
-    Membership, Partitioned, Peeled, Quotient, fuse_cells_for, peeled_cells_for,
+    Agreeing, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Hierarchical, Hybrid,
+    Partitioned, Peeled, Quotient, fuse_cells_for, peeled_cells_for,
 };
 use crate::segment::{CustomFilter, OpenFilter};
-use crate::{KeyHash, Result};
+use crate::{Insert, KeyHash, Membership, Result};
 
 /// A structure that a segment can carry.
+///
+/// ```
+/// use criba_filters::segment::CustomFilter;
+/// use criba_filters::{KeyHash, Shape};
+///
+/// let filter = Shape::Cuckoo.filter(12.0);
+/// let bytes = filter.build(&[KeyHash::from("apple"), KeyHash::from("melon")])?;
+/// assert!(filter.open("12 bits", &bytes)?.may_contain(KeyHash::from("apple")));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Shape {
@@ -103,24 +113,23 @@ impl ShapeFilter {
 
     /// An empty one, of those that take keys one by one.
     fn empty(&self, keys: u64) -> Result<Box<dyn Insert>> {
-        let seed = 0;
         let bits = |part: f64| (keys as f64 * self.bits_per_key * part).ceil() as u64;
         // Of one Bloom filter of that memory. Two of half of it have the root.
         let rate = (-self.bits_per_key * LN_2 * LN_2).exp();
         Ok(match self.shape {
-            Shape::Partitioned => Box::new(Partitioned::new(seed, keys, rate)?),
-            Shape::Ensemble => Box::new(Ensemble::new(seed, keys, rate.sqrt(), rate)?),
-            Shape::Hierarchical => Box::new(Hierarchical::new(seed, keys, rate.sqrt(), rate)?),
-            Shape::Compressed => Box::new(Compressed::with_bits(seed, keys, bits(1.0))?),
+            Shape::Partitioned => Box::new(Partitioned::new(keys, rate)?),
+            Shape::Ensemble => Box::new(Ensemble::new(keys, rate.sqrt(), rate)?),
+            Shape::Hierarchical => Box::new(Hierarchical::new(keys, rate.sqrt(), rate)?),
+            Shape::Compressed => Box::new(Compressed::with_bits(keys, bits(1.0))?),
             Shape::Hybrid => {
-                let member = |seed| Compressed::with_bits(seed, keys, bits(0.5));
+                let member = |number| Compressed::salted(number, keys, bits(0.5));
                 let filters = vec![member(0)?, member(1)?];
                 Box::new(Agreeing { filters })
             }
-            Shape::Cuckoo => Box::new(Cuckoo::within(seed, keys, bits(1.0))?),
-            Shape::Quotient => Box::new(Quotient::within(seed, keys, bits(1.0))?),
+            Shape::Cuckoo => Box::new(Cuckoo::within(keys, bits(1.0))?),
+            Shape::Quotient => Box::new(Quotient::within(keys, bits(1.0))?),
             Shape::Classic | Shape::Peeled | Shape::Fuse => {
-                Box::new(Classic::new(seed, Design::for_bits(keys, bits(1.0))?)?)
+                Box::new(Classic::new(Design::for_bits(keys, bits(1.0))?)?)
             }
         })
     }
@@ -142,22 +151,22 @@ impl CustomFilter for ShapeFilter {
     }
 
     fn build(&self, hashes: &[KeyHash]) -> Result<Vec<u8>> {
-        let mut all: Vec<[u8; 8]> = hashes.iter().map(|hash| hash.0.to_le_bytes()).collect();
+        let mut all = hashes.to_vec();
         all.sort_unstable();
         all.dedup();
         let count = all.len().max(1) as u64;
         match self.shape {
             Shape::Peeled => {
                 let bits = self.cell_bits(count, peeled_cells_for(count));
-                Ok(Peeled::set(0, &all, bits)?.to_bytes())
+                Ok(Peeled::set(&all, bits)?.to_bytes())
             }
             Shape::Fuse => {
                 let bits = self.cell_bits(count, fuse_cells_for(count));
-                Ok(Fuse::set(0, &all, bits)?.to_bytes())
+                Ok(Fuse::set(&all, bits)?.to_bytes())
             }
             _ => {
                 let mut filter = self.empty(count)?;
-                all.iter().try_for_each(|key| filter.insert(key))?;
+                all.iter().try_for_each(|hash| filter.insert_hash(*hash))?;
                 Ok(filter.to_bytes())
             }
         }
@@ -188,7 +197,7 @@ struct Opened<M>(M);
 
 impl<M: Membership + Send + Sync> OpenFilter for Opened<M> {
     fn may_contain(&self, hash: KeyHash) -> bool {
-        self.0.may_contain(&hash.0.to_le_bytes())
+        self.0.may_contain_hash(hash)
     }
 
     fn memory_bytes(&self) -> usize {

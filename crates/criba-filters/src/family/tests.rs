@@ -4,11 +4,12 @@
 mod bloom;
 mod exact;
 mod layered;
+mod merge;
 mod shapes;
 mod tables;
 
 use super::frame::{decode, encode};
-use super::{
+use crate::{
     Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Growth, Hashing, Hierarchical,
     Hybrid, Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
 };
@@ -28,7 +29,12 @@ fn keys(count: u64) -> Vec<[u8; 8]> {
 }
 
 fn fill(filter: &mut impl Insert, count: u64) {
-    for i in 0..count {
+    fill_from(filter, 0, count);
+}
+
+/// Puts so many keys in from a number on: filters that are to differ get other keys.
+fn fill_from(filter: &mut impl Insert, first: u64, count: u64) {
+    for i in first..first + count {
         filter.insert(&present(i)).unwrap();
     }
 }
@@ -41,7 +47,12 @@ fn assert_none_denied(filter: &impl Membership, count: u64) {
 
 /// Absent keys of so many that pass.
 fn passes(filter: &impl Membership, trials: u64) -> u64 {
-    (0..trials)
+    passes_from(filter, 0, trials)
+}
+
+/// The same for absent keys from a number on.
+fn passes_from(filter: &impl Membership, first: u64, trials: u64) -> u64 {
+    (first..first + trials)
         .filter(|i| filter.may_contain(&absent(*i)))
         .count() as u64
 }
@@ -159,33 +170,33 @@ fn check_static<T: Membership>(build: impl Fn(&[[u8; 8]]) -> T, count: u64) {
 
 #[test]
 fn classic() {
-    let new = |keys| Classic::new(1, Design::for_rate(keys, 0.01).unwrap()).unwrap();
+    let new = |keys| Classic::new(Design::for_rate(keys, 0.01).unwrap()).unwrap();
     check_growing(new, 20_000);
 }
 
 #[test]
 fn blocked() {
-    check_growing(|keys| Blocked::new(2, keys, 10.5).unwrap(), 20_000);
+    check_growing(|keys| Blocked::new(keys, 10.5).unwrap(), 20_000);
 }
 
 #[test]
 fn partitioned() {
-    check_growing(|keys| Partitioned::new(3, keys, 0.01).unwrap(), 20_000);
+    check_growing(|keys| Partitioned::new(keys, 0.01).unwrap(), 20_000);
 }
 
 #[test]
 fn ensemble() {
-    check_growing(|keys| Ensemble::new(4, keys, 0.1, 0.01).unwrap(), 20_000);
+    check_growing(|keys| Ensemble::new(keys, 0.1, 0.01).unwrap(), 20_000);
 }
 
 #[test]
 fn compressed() {
-    check_growing(|keys| Compressed::new(5, keys, 0.01).unwrap(), 20_000);
+    check_growing(|keys| Compressed::new(keys, 0.01).unwrap(), 20_000);
 }
 
 #[test]
 fn hybrid() {
-    check_growing(|keys| Hybrid::new(6, keys, 0.1, 0.01).unwrap(), 20_000);
+    check_growing(|keys| Hybrid::new(keys, 0.1, 0.01).unwrap(), 20_000);
 }
 
 #[test]
@@ -197,46 +208,44 @@ fn scalable() {
             growth: 2.0,
             tightening: 0.5,
         };
-        Scalable::new(7, growth).unwrap()
+        Scalable::new(growth).unwrap()
     };
     check_growing(new, 20_000);
 }
 
 #[test]
 fn hierarchical() {
-    check_growing(
-        |keys| Hierarchical::new(8, keys, 0.2, 0.01).unwrap(),
-        20_000,
-    );
+    check_growing(|keys| Hierarchical::new(keys, 0.2, 0.01).unwrap(), 20_000);
 }
 
 #[test]
 fn cuckoo() {
-    check_growing(|keys| Cuckoo::new(9, keys, 0.01).unwrap(), 20_000);
+    check_growing(|keys| Cuckoo::new(keys, 0.01).unwrap(), 20_000);
 }
 
 #[test]
 fn quotient() {
-    check_growing(|keys| Quotient::new(10, keys, 0.01).unwrap(), 20_000);
+    check_growing(|keys| Quotient::new(keys, 0.01).unwrap(), 20_000);
 }
 
 #[test]
 fn map() {
-    check_static(|keys| Map::set(11, keys, 6.5).unwrap(), 20_000);
+    check_static(|keys| Map::set(keys, 6.5).unwrap(), 20_000);
 }
 
 #[test]
 fn peeled() {
-    check_static(|keys| Peeled::set(12, keys, 7).unwrap(), 20_000);
+    check_static(|keys| Peeled::set(keys, 7).unwrap(), 20_000);
 }
 
 #[test]
 fn fuse() {
-    check_static(|keys| Fuse::set(13, keys, 7).unwrap(), 20_000);
+    check_static(|keys| Fuse::set(keys, 7).unwrap(), 20_000);
 }
 
 /// Constants, hashes and fields reach stored bytes: a change is a new version. The numbers are the
-/// checksums of the bytes, kind by kind. Not of a ribbon: how much of it each layer takes may change.
+/// checksums of the bytes, kind by kind. Another program has made those of `CLAS` (but the third), `PART`,
+/// `ENSE`, `HIER`, `CUCK` and `QUOT` too, after the page. Not of a ribbon: how much of it each layer takes may change.
 #[test]
 fn bytes_are_those_of_their_version() {
     fn sum(bytes: &[u8]) -> (String, u32) {
@@ -259,18 +268,18 @@ fn bytes_are_those_of_their_version() {
     let design = Design::for_rate(100, 0.01).unwrap();
     let all = keys(100);
     let found = [
-        filled(Classic::new(1, design).unwrap()),
-        filled(Classic::new(1, design.hashed(Hashing::Double)).unwrap()),
-        filled(Classic::new(1, design.hashed(Hashing::Enhanced)).unwrap()),
-        filled(Blocked::new(1, 100, 10.0).unwrap()),
-        filled(Partitioned::new(1, 100, 0.01).unwrap()),
-        filled(Ensemble::new(1, 100, 0.1, 0.01).unwrap()),
-        filled(Scalable::new(1, growth).unwrap()),
-        filled(Hierarchical::new(1, 100, 0.1, 0.01).unwrap()),
-        filled(Cuckoo::new(1, 100, 0.01).unwrap()),
-        filled(Quotient::new(1, 100, 0.01).unwrap()),
-        sum(&Peeled::set(1, &all, 7).unwrap().to_bytes()),
-        sum(&Fuse::set(1, &all, 7).unwrap().to_bytes()),
+        filled(Classic::new(design).unwrap()),
+        filled(Classic::new(design.hashed(Hashing::Double)).unwrap()),
+        filled(Classic::new(design.hashed(Hashing::Enhanced)).unwrap()),
+        filled(Blocked::new(100, 10.0).unwrap()),
+        filled(Partitioned::new(100, 0.01).unwrap()),
+        filled(Ensemble::new(100, 0.1, 0.01).unwrap()),
+        filled(Scalable::new(growth).unwrap()),
+        filled(Hierarchical::new(100, 0.1, 0.01).unwrap()),
+        filled(Cuckoo::new(100, 0.01).unwrap()),
+        filled(Quotient::new(100, 0.01).unwrap()),
+        sum(&Peeled::set(&all, 7).unwrap().to_bytes()),
+        sum(&Fuse::set(&all, 7).unwrap().to_bytes()),
     ];
     let found: Vec<(&str, u32)> = found
         .iter()
@@ -279,16 +288,16 @@ fn bytes_are_those_of_their_version() {
     assert_eq!(found, SUMS);
 }
 const SUMS: [(&str, u32); 12] = [
-    ("CLAS", 988_135_133),
-    ("CLAS", 567_343_857),
-    ("CLAS", 2_803_756_063),
-    ("BLOC", 191_421_733),
-    ("PART", 3_208_658_702),
-    ("ENSE", 1_522_812_748),
-    ("SCAL", 1_217_605_890),
-    ("HIER", 849_584_705),
-    ("CUCK", 3_034_923_068),
-    ("QUOT", 3_034_657_497),
-    ("PEEL", 573_497_839),
-    ("FUSE", 2_610_444_372),
+    ("CLAS", 1_748_494_042),
+    ("CLAS", 4_106_987_397),
+    ("CLAS", 3_532_943_859),
+    ("BLOC", 2_889_732_998),
+    ("PART", 3_342_821_955),
+    ("ENSE", 246_243_891),
+    ("SCAL", 2_921_804_632),
+    ("HIER", 1_060_892_649),
+    ("CUCK", 3_080_903_286),
+    ("QUOT", 75_618_140),
+    ("PEEL", 2_761_416_939),
+    ("FUSE", 1_959_239_186),
 ];

@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 
 use super::peel::{Function, Graph};
-use super::{Lookup, Membership, fuse, peeled};
+use super::values::Layout;
+use super::{fuse, peeled};
 use crate::error::Result;
+use crate::{KeyHash, Lookup, Membership};
 
 /// Which three cells a key has.
 pub trait Choice {
@@ -15,9 +17,21 @@ pub trait Choice {
 }
 
 /// The version of the bytes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Three cells for each key: [`Fuse`](super::Fuse), [`Peeled`](super::Peeled).
+///
+/// ```
+/// use criba_filters::{Choice, Lookup, Neighbours, ThreeCells};
+///
+/// fn price<C: Choice>(prices: &ThreeCells<C>, name: &str) -> Option<u64> {
+///     prices.get(name)
+/// }
+///
+/// let prices = ThreeCells::<Neighbours>::build([("apple", 30), ("melon", 250)], 8, 6)?;
+/// assert_eq!(price(&prices, "melon"), Some(250));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThreeCells<C> {
     function: Function,
@@ -31,24 +45,34 @@ impl<C: Choice> ThreeCells<C> {
     /// # Errors
     ///
     /// If a value has more bits, if the bits are not 1 to 64 together, if a key is given twice, or,
-    /// which is practically impossible, if no seed gives a solution.
-    pub fn build<K: AsRef<[u8]>>(
-        seed: u64,
-        entries: &[(K, u64)],
+    /// which is practically impossible, if no salt gives a solution.
+    pub fn build<K: Into<KeyHash>>(
+        entries: impl IntoIterator<Item = (K, u64)>,
         value_bits: u32,
         check_bits: u32,
     ) -> Result<Self> {
-        let bits = (value_bits, check_bits);
-        Function::map(seed, entries, bits, Self::graph).map(Self::of)
+        let layout = Layout::new(value_bits, check_bits)?;
+        let row = |(key, value): (K, u64)| {
+            layout.check_value(value)?;
+            Ok(layout.row(0, key.into(), value))
+        };
+        let rows = entries.into_iter().map(row).collect::<Result<_>>()?;
+        Function::map(layout, rows, Self::graph).map(Self::of)
     }
 
     /// A set of keys, of which `check_bits` bits are stored, 1 to 64.
     ///
     /// # Errors
     ///
-    /// If the bits are out of bounds, or, which is practically impossible, if no seed gives a solution.
-    pub fn set<K: AsRef<[u8]>>(seed: u64, keys: &[K], check_bits: u32) -> Result<Self> {
-        Function::set(seed, keys, check_bits, Self::graph).map(Self::of)
+    /// If the bits are out of bounds, or, which is practically impossible, if no salt gives a solution.
+    pub fn set<K: Into<KeyHash>>(
+        keys: impl IntoIterator<Item = K>,
+        check_bits: u32,
+    ) -> Result<Self> {
+        let layout = Layout::new(0, check_bits)?;
+        let row = |key: K| layout.row(0, key.into(), 0);
+        let rows = keys.into_iter().map(row).collect();
+        Function::set(layout, rows, Self::graph).map(Self::of)
     }
 
     fn of(function: Function) -> Self {
@@ -66,7 +90,7 @@ impl<C: Choice> ThreeCells<C> {
         }
     }
 
-    /// Seeds that were tried to build it; 0 when it was read from bytes.
+    /// Salts that were tried to build it; 0 when it was read from bytes.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.function.attempts()
@@ -81,15 +105,15 @@ impl<C: Choice> ThreeCells<C> {
 
 impl<C: Choice> Lookup for ThreeCells<C> {
     #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        self.function.get(key)
+    fn get_hash(&self, hash: KeyHash) -> Option<u64> {
+        self.function.get(hash)
     }
 }
 
 impl<C: Choice> Membership for ThreeCells<C> {
     #[inline]
-    fn may_contain(&self, key: &[u8]) -> bool {
-        self.function.get(key).is_some()
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.function.get(hash).is_some()
     }
 
     /// Distinct keys.

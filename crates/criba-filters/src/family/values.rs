@@ -4,13 +4,10 @@
 //! zeros come out as arbitrary bits: that is how it is denied.
 
 use super::frame::{Fields, require};
+use crate::KeyHash;
 use crate::error::{Error, Result};
-use crate::hash::{fingerprint, low_mask};
-use crate::hash_key;
+use crate::hash::{fingerprint, low_mask, mix_for, unmix_for};
 use crate::segment::band::Row;
-
-/// Seeds for which two keys may have equal hashes before the keys themselves are taken to be equal.
-pub(super) const EQUAL_MAX: u32 = 4;
 
 /// How the bits of a cell are divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,19 +85,20 @@ impl Layout {
         })
     }
 
-    /// Hash and cell of each entry.
-    pub(super) fn rows<'a>(
-        self,
-        seed: u64,
-        entries: impl Iterator<Item = (&'a [u8], u64)>,
-    ) -> impl Iterator<Item = Row> {
-        let row = move |(key, value): (&[u8], u64)| {
-            let mixed = hash_key(seed, key).0;
-            Row {
-                bits: mixed,
-                value: self.cell(value, mixed),
-            }
-        };
-        entries.map(row)
+    /// Mixed hash and cell of an entry, in the filter with this salt.
+    #[inline]
+    pub(super) fn row(self, salt: u64, hash: KeyHash, value: u64) -> Row {
+        let mixed = mix_for(hash, salt);
+        Row {
+            bits: mixed,
+            value: self.cell(value, mixed),
+        }
+    }
+
+    /// The same entry in the filter with another salt.
+    pub(super) fn resalted(self, row: &Row, from: u64, to: u64) -> Row {
+        // The fingerprint goes out as it came in.
+        let value = self.cell(row.value, row.bits);
+        self.row(to, unmix_for(row.bits, from), value)
     }
 }

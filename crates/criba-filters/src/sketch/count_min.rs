@@ -15,9 +15,9 @@
 //! several times smaller, the bound is the same. What is lost is that the sketch is linear: merged, it
 //! is still never too low, but not the sketch of both streams in one.
 
-use crate::KeyHash;
 use crate::error::{Error, Result};
 use crate::family::frame;
+use crate::{KeyHash, Merge, Sketch};
 
 use super::rows::{column, in_row};
 use super::sizing::{CELLS_MAX, ROWS_MAX, check_cells, check_few, check_open, invalid};
@@ -38,6 +38,17 @@ pub enum Update {
 /// A count-min sketch.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/count-min.md`.
+///
+/// ```
+/// use criba_filters::{CountMin, Sketch};
+///
+/// let mut often = CountMin::with_error(0.001, 0.01)?;
+/// for word in "the quick brown fox jumps over the lazy dog".split(' ') {
+///     often.insert(word);
+/// }
+/// assert_eq!(often.estimate("the"), 2);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountMin {
     width: u64,
@@ -88,17 +99,16 @@ impl CountMin {
         CountMin { update, ..self }
     }
 
-    /// Counts a key once.
+    /// Counts a key so many times. Counters stop at 2^64 - 1.
     #[inline]
-    pub fn insert(&mut self, hash: KeyHash) {
-        self.add(hash, 1);
+    pub fn add(&mut self, key: impl Into<KeyHash>, count: u64) {
+        self.add_hash(key.into(), count);
     }
 
-    /// Counts a key so many times. Counters stop at 2^64 - 1.
-    pub fn add(&mut self, hash: KeyHash, count: u64) {
+    fn add_hash(&mut self, hash: KeyHash, count: u64) {
         let least = match self.update {
             Update::Plain => 0,
-            Update::Conservative => self.estimate(hash).saturating_add(count),
+            Update::Conservative => self.estimate_hash(hash).saturating_add(count),
         };
         for row in 0..self.rows {
             let place = self.place(hash, row);
@@ -113,30 +123,14 @@ impl CountMin {
 
     /// How often the key came: never less than that.
     #[must_use]
-    pub fn estimate(&self, hash: KeyHash) -> u64 {
-        let counts = (0..self.rows).map(|row| self.counters[self.place(hash, row)]);
-        counts.min().unwrap_or(0)
+    #[inline]
+    pub fn estimate(&self, key: impl Into<KeyHash>) -> u64 {
+        self.estimate_hash(key.into())
     }
 
-    /// Adds another sketch. With [`Update::Plain`] the result is the sketch of both streams in one.
-    ///
-    /// # Errors
-    ///
-    /// If the sketches differ in shape or in update.
-    pub fn merge(&mut self, other: &CountMin) -> Result<()> {
-        let shape = |sketch: &CountMin| (sketch.width, sketch.rows, sketch.update);
-        if shape(self) != shape(other) {
-            return Err(invalid(format!(
-                "{} x {} counters with {:?} update cannot be merged with {} x {} and {:?}: make both \
-                 for one error, one probability and one update",
-                self.rows, self.width, self.update, other.rows, other.width, other.update
-            )));
-        }
-        for (own, other) in self.counters.iter_mut().zip(&other.counters) {
-            *own = own.saturating_add(*other);
-        }
-        self.total = self.total.saturating_add(other.total);
-        Ok(())
+    fn estimate_hash(&self, hash: KeyHash) -> u64 {
+        let counts = (0..self.rows).map(|row| self.counters[self.place(hash, row)]);
+        counts.min().unwrap_or(0)
     }
 
     /// The length of the stream.
@@ -158,15 +152,26 @@ impl CountMin {
         std::f64::consts::E * self.total as f64 / self.width as f64
     }
 
+    #[inline]
+    fn place(&self, hash: KeyHash, row: u8) -> usize {
+        let row = u64::from(row);
+        (row * self.width) as usize + column(in_row(hash, row), self.width)
+    }
+}
+
+impl Sketch for CountMin {
+    #[inline]
+    fn insert_hash(&mut self, hash: KeyHash) {
+        self.add_hash(hash, 1);
+    }
+
     /// Bytes of memory, eight for each counter.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         size_of::<Self>() + size_of_val::<[u64]>(&self.counters)
     }
 
     /// The sketch as bytes: 18 for its shape and total, eight for each counter, framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(18 + size_of_val::<[u64]>(&self.counters));
         payload.extend(self.width.to_le_bytes());
         payload.push(self.rows);
@@ -176,12 +181,7 @@ impl CountMin {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CountMin> {
+    fn from_bytes(bytes: &[u8]) -> Result<CountMin> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let (width, rows) = read_rows(&mut fields)?;
         let update = match fields.u8("the kind of update is cut short")? {
@@ -200,11 +200,24 @@ impl CountMin {
             counters: counters.into_boxed_slice(),
         })
     }
+}
 
-    #[inline]
-    fn place(&self, hash: KeyHash, row: u8) -> usize {
-        let row = u64::from(row);
-        (row * self.width) as usize + column(in_row(hash, row), self.width)
+impl Merge for CountMin {
+    /// Adds another sketch. With [`Update::Plain`] the result is the sketch of both streams in one.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        let shape = |sketch: &CountMin| (sketch.width, sketch.rows, sketch.update);
+        if shape(self) != shape(other) {
+            return Err(invalid(format!(
+                "{} x {} counters with {:?} update cannot be merged with {} x {} and {:?}: make both \
+                 for one error, one probability and one update",
+                self.rows, self.width, self.update, other.rows, other.width, other.update
+            )));
+        }
+        for (own, other) in self.counters.iter_mut().zip(&other.counters) {
+            *own = own.saturating_add(*other);
+        }
+        self.total = self.total.saturating_add(other.total);
+        Ok(())
     }
 }
 

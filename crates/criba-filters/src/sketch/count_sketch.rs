@@ -14,9 +14,9 @@
 //! It is linear: counts may be taken back, sketches added, and the sketch of the difference of two
 //! streams is the difference of their sketches.
 
-use crate::KeyHash;
 use crate::error::Result;
 use crate::family::frame;
+use crate::{KeyHash, Merge, Sketch};
 
 use super::rows::{column, in_row, sign};
 use super::signed::SignedRows;
@@ -28,6 +28,17 @@ const VERSION: u8 = 1;
 /// A count sketch.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/count-sketch.md`.
+///
+/// ```
+/// use criba_filters::{CountSketch, Sketch};
+///
+/// let mut often = CountSketch::with_error(0.05, 0.01)?;
+/// often.add("apple", 300);
+/// often.add("apple", -20); // taken back
+/// often.insert("apple");
+/// assert_eq!(often.estimate("apple"), 281);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountSketch {
     cells: SignedRows,
@@ -59,15 +70,14 @@ impl CountSketch {
         Ok(CountSketch { cells })
     }
 
-    /// Counts a key once.
-    #[inline]
-    pub fn insert(&mut self, hash: KeyHash) {
-        self.add(hash, 1);
-    }
-
     /// Counts a key so many times; a negative number takes counts back. Counters wrap around beyond 63
     /// bits, so that what is taken back again leaves no trace.
-    pub fn add(&mut self, hash: KeyHash, count: i64) {
+    #[inline]
+    pub fn add(&mut self, key: impl Into<KeyHash>, count: i64) {
+        self.add_hash(key.into(), count);
+    }
+
+    fn add_hash(&mut self, hash: KeyHash, count: i64) {
         for row in 0..self.cells.rows {
             let (place, sign) = self.place(hash, row);
             let counter = &mut self.cells.counters[place];
@@ -78,7 +88,12 @@ impl CountSketch {
     /// How often the key came, more or less. A key that never came has an estimate near zero, below it
     /// as often as above.
     #[must_use]
-    pub fn estimate(&self, hash: KeyHash) -> i64 {
+    #[inline]
+    pub fn estimate(&self, key: impl Into<KeyHash>) -> i64 {
+        self.estimate_hash(key.into())
+    }
+
+    fn estimate_hash(&self, hash: KeyHash) -> i64 {
         let mut counts = [0; ROWS_MAX as usize];
         let counts = &mut counts[..usize::from(self.cells.rows)];
         for (row, count) in (0..self.cells.rows).zip(counts.iter_mut()) {
@@ -96,41 +111,10 @@ impl CountSketch {
         self.cells.squares()
     }
 
-    /// Adds another sketch: the result is the sketch of both streams in one.
-    ///
-    /// # Errors
-    ///
-    /// If the sketches differ in shape.
-    pub fn merge(&mut self, other: &CountSketch) -> Result<()> {
-        self.cells.merge(&other.cells)
-    }
-
     /// Counters in a row, and rows.
     #[must_use]
     pub fn shape(&self) -> (u64, u8) {
         (self.cells.width, self.cells.rows)
-    }
-
-    /// Bytes of memory, eight for each counter.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.cells.heap_bytes()
-    }
-
-    /// The sketch as bytes: 9 for its shape, eight for each counter, framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.cells.to_bytes(KIND, VERSION)
-    }
-
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CountSketch> {
-        let cells = SignedRows::from_bytes(KIND, VERSION, bytes)?;
-        Ok(CountSketch { cells })
     }
 
     #[inline]
@@ -139,5 +123,34 @@ impl CountSketch {
         let mixed = in_row(hash, row);
         let place = (row * self.cells.width) as usize + column(mixed, self.cells.width);
         (place, sign(mixed))
+    }
+}
+
+impl Sketch for CountSketch {
+    #[inline]
+    fn insert_hash(&mut self, hash: KeyHash) {
+        self.add_hash(hash, 1);
+    }
+
+    /// Bytes of memory, eight for each counter.
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.cells.heap_bytes()
+    }
+
+    /// The sketch as bytes: 9 for its shape, eight for each counter, framed.
+    fn to_bytes(&self) -> Vec<u8> {
+        self.cells.to_bytes(KIND, VERSION)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<CountSketch> {
+        let cells = SignedRows::from_bytes(KIND, VERSION, bytes)?;
+        Ok(CountSketch { cells })
+    }
+}
+
+impl Merge for CountSketch {
+    /// Adds another sketch: the result is the sketch of both streams in one.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        self.cells.merge(&other.cells)
     }
 }

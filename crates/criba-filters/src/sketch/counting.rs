@@ -5,16 +5,17 @@
 //! Insert, lookup and removal touch `k` cells each, cache misses all.
 //!
 //! - A counter that has reached 15 stays there: it no longer knows how many keys it stands for. So a
-//!   key may stay "maybe there" for good, but none is ever lost. With as many keys as the filter was
-//!   made for, some counter gets there with a probability of at most `1.37e-15 m` (the same section).
+//!   key may stay "maybe there" for good, but none is ever lost. A removal that meets such a counter is not
+//!   counted: `len` is 0 only when all counters are. With as many keys as the filter was made for, some
+//!   counter gets there with a probability of at most `1.37e-15 m` (the same section).
 //! - Only keys that are there may be removed. A key that was never inserted and passes by chance, once
 //!   removed, takes others with it: they are then denied.
 //! - It counts how often a key was inserted only up to 14, and too high where keys share cells; for
 //!   that, see [`SpectralBloom`](super::SpectralBloom).
 
-use crate::KeyHash;
 use crate::error::Result;
 use crate::family::frame;
+use crate::{Delete, Insert, KeyHash, Membership, Merge};
 
 use super::rows::probes;
 use super::sizing::{self, CELLS_MAX, PROBES_MAX, check_cells, check_few, invalid};
@@ -29,6 +30,16 @@ const COUNTER_BITS: u32 = 4;
 /// A Bloom filter with counters of four bits.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/counting.md`.
+///
+/// ```
+/// use criba_filters::{CountingBloom, Delete, Insert, Membership};
+///
+/// let mut open = CountingBloom::with_rate(10_000, 0.01)?;
+/// open.insert("session/17")?;
+/// assert!(open.remove("session/17")); // only what was put in
+/// assert!(open.is_empty());
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "cbf")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountingBloom {
@@ -67,76 +78,11 @@ impl CountingBloom {
         })
     }
 
-    /// Adds a key, once more if it is there already.
-    pub fn insert(&mut self, hash: KeyHash) {
-        for cell in probes(hash, 0, self.shape()) {
-            let count = self.get(cell);
-            self.set(cell, count.saturating_add(1).min(FULL));
-        }
-        self.keys = self.keys.saturating_add(1);
-    }
-
-    /// Takes a key out, once if it was inserted more than once. `false`, and nothing is changed, if it
-    /// is certainly not there.
-    pub fn remove(&mut self, hash: KeyHash) -> bool {
-        if !self.may_contain(hash) {
-            return false;
-        }
-        for cell in probes(hash, 0, self.shape()) {
-            let count = self.get(cell);
-            // A cell that this key has twice may be at 0 already if the key was never there.
-            if count != FULL {
-                self.set(cell, count.saturating_sub(1));
-            }
-        }
-        self.keys = self.keys.saturating_sub(1);
-        true
-    }
-
-    /// Whether a key may be there; `false` is certain.
-    #[must_use]
-    pub fn may_contain(&self, hash: KeyHash) -> bool {
-        probes(hash, 0, self.shape()).all(|cell| self.get(cell) > 0)
-    }
-
     /// How often the key was inserted, at most; 15 stands for that or any greater number.
     #[must_use]
-    pub fn estimate(&self, hash: KeyHash) -> u8 {
-        let counts = probes(hash, 0, self.shape()).map(|cell| self.get(cell));
+    pub fn estimate(&self, key: impl Into<KeyHash>) -> u8 {
+        let counts = probes(key.into(), 0, self.shape()).map(|cell| self.get(cell));
         counts.min().unwrap_or(0)
-    }
-
-    /// Adds all keys of another filter. If none was ever removed from either, the result is the filter
-    /// of both streams in one; and as long as no counter is full, it is that in any case.
-    ///
-    /// # Errors
-    ///
-    /// If the filters differ in shape.
-    pub fn merge(&mut self, other: &CountingBloom) -> Result<()> {
-        if self.shape() != other.shape() {
-            return Err(shapes_differ(self.shape(), other.shape()));
-        }
-        for (own, other) in self.counters.iter_mut().zip(&other.counters) {
-            let sum = |shift: u32| {
-                let (own, other) = (*own >> shift & FULL, *other >> shift & FULL);
-                (own + other).min(FULL) << shift
-            };
-            *own = sum(0) | sum(COUNTER_BITS);
-        }
-        self.keys = self.keys.saturating_add(other.keys);
-        Ok(())
-    }
-
-    /// Keys inserted less keys removed.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.keys
-    }
-
-    /// Whether as many keys were removed as inserted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys == 0
     }
 
     /// Number of counters, and of hash functions.
@@ -163,27 +109,52 @@ impl CountingBloom {
         count as f64 / self.cells as f64
     }
 
-    /// Probability that an absent key passes now, from the fill.
-    #[must_use]
-    pub fn false_positive_rate(&self) -> f64 {
-        self.fill().powi(i32::from(self.probes))
-    }
-
     /// Probability that an absent key passes once the filter holds so many distinct keys, by theory.
     #[must_use]
-    pub fn expected_rate(&self, keys: u64) -> f64 {
+    pub fn rate_with(&self, keys: u64) -> f64 {
         sizing::bloom_rate(self.cells, self.probes, keys)
     }
 
-    /// Bytes of memory, half a byte for each counter.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.counters.len()
+    #[inline]
+    fn get(&self, cell: usize) -> u8 {
+        self.counters[cell / 2] >> shift(cell) & FULL
+    }
+
+    #[inline]
+    fn set(&mut self, cell: usize, count: u8) {
+        let pair = &mut self.counters[cell / 2];
+        *pair = *pair & !(FULL << shift(cell)) | count << shift(cell);
+    }
+}
+
+impl Membership for CountingBloom {
+    #[inline]
+    fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        probes(hash, 0, self.shape()).all(|cell| self.get(cell) > 0)
+    }
+
+    /// Insertions that were not taken back: a key put in twice counts twice. A removal that met a full
+    /// counter, which stays, does not count.
+    fn len(&self) -> u64 {
+        self.keys
+    }
+
+    /// Four for each counter.
+    fn bits(&self) -> u64 {
+        self.cells * u64::from(COUNTER_BITS)
+    }
+
+    /// As if all keys in it were distinct.
+    fn expected_rate(&self) -> f64 {
+        self.rate_with(self.keys)
+    }
+
+    fn current_rate(&self) -> f64 {
+        self.fill().powi(i32::from(self.probes))
     }
 
     /// The filter as bytes: 17 for its shape and number of keys, half a byte for each counter, framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(17 + self.counters.len());
         put_shape(&mut payload, self.shape());
         payload.extend(self.keys.to_le_bytes());
@@ -191,12 +162,7 @@ impl CountingBloom {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<CountingBloom> {
+    fn from_bytes(bytes: &[u8]) -> Result<CountingBloom> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let (cells, probes) = read_shape(&mut fields)?;
         let keys = fields.u64("the number of keys is cut short")?;
@@ -211,16 +177,60 @@ impl CountingBloom {
             counters: counters.into(),
         })
     }
+}
 
+impl Insert for CountingBloom {
+    /// Adds a key, once more if it is there already. There is always room.
     #[inline]
-    fn get(&self, cell: usize) -> u8 {
-        self.counters[cell / 2] >> shift(cell) & FULL
+    fn insert_hash(&mut self, hash: KeyHash) -> Result<()> {
+        for cell in probes(hash, 0, self.shape()) {
+            let count = self.get(cell);
+            self.set(cell, count.saturating_add(1).min(FULL));
+        }
+        self.keys = self.keys.saturating_add(1);
+        Ok(())
     }
+}
 
-    #[inline]
-    fn set(&mut self, cell: usize, count: u8) {
-        let pair = &mut self.counters[cell / 2];
-        *pair = *pair & !(FULL << shift(cell)) | count << shift(cell);
+impl Delete for CountingBloom {
+    /// Takes a key out, once if it was inserted more than once. `false`, and nothing is changed, if it
+    /// is certainly not there.
+    fn remove_hash(&mut self, hash: KeyHash) -> bool {
+        if !self.may_contain_hash(hash) {
+            return false;
+        }
+        let mut stays = false;
+        for cell in probes(hash, 0, self.shape()) {
+            let count = self.get(cell);
+            stays |= count == FULL;
+            // A cell that this key has twice may be at 0 already if the key was never there.
+            if count != FULL {
+                self.set(cell, count.saturating_sub(1));
+            }
+        }
+        if !stays {
+            self.keys = self.keys.saturating_sub(1);
+        }
+        true
+    }
+}
+
+impl Merge for CountingBloom {
+    /// If no key was ever removed from either, the result is the filter of both streams in one; and as
+    /// long as no counter is full, it is that in any case.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.shape() != other.shape() {
+            return Err(shapes_differ(self.shape(), other.shape()));
+        }
+        for (own, other) in self.counters.iter_mut().zip(&other.counters) {
+            let sum = |shift: u32| {
+                let (own, other) = (*own >> shift & FULL, *other >> shift & FULL);
+                (own + other).min(FULL) << shift
+            };
+            *own = sum(0) | sum(COUNTER_BITS);
+        }
+        self.keys = self.keys.saturating_add(other.keys);
+        Ok(())
     }
 }
 

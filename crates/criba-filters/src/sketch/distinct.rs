@@ -3,9 +3,9 @@
 
 use std::marker::PhantomData;
 
-use crate::KeyHash;
 use crate::error::Result;
 use crate::family::frame;
+use crate::{KeyHash, Merge, Sketch};
 
 use super::rank_bytes;
 use super::registers::{Histogram, Registers, check_index_bits, index_bits_for, sizes_differ};
@@ -58,27 +58,11 @@ impl<E: Estimator> Distinct<E> {
         Ok(Distinct::of(Registers::new(check_index_bits(index_bits)?)))
     }
 
-    /// Adds a key; again is the same as once.
-    pub fn insert(&mut self, hash: KeyHash) {
-        self.registers.insert(hash);
-    }
-
     /// The number of distinct keys; of a [`LogLog`](super::LogLog) only if it is at least about three
     /// times that of the registers. Takes some microseconds.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         E::estimate(&self.registers.histogram(), self.registers.index_bits())
-    }
-
-    /// Adds all that another sketch has seen: the result is the sketch of both streams in one.
-    ///
-    /// # Errors
-    ///
-    /// If the sketches differ in the number of registers.
-    pub fn merge(&mut self, other: &Distinct<E>) -> Result<()> {
-        sizes_differ(&self.registers, &other.registers)?;
-        self.registers.merge(&other.registers);
-        Ok(())
     }
 
     /// Whether no key was added.
@@ -98,26 +82,35 @@ impl<E: Estimator> Distinct<E> {
     pub fn standard_error(&self) -> f64 {
         E::DEVIATION / (self.registers.count() as f64).sqrt()
     }
+}
+
+impl<E: Estimator> Sketch for Distinct<E> {
+    #[inline]
+    fn insert_hash(&mut self, hash: KeyHash) {
+        self.registers.insert(hash);
+    }
 
     /// Bytes of memory, at most one for each register.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.registers.heap_bytes()
     }
 
     /// The sketch as bytes: 2 and the lesser of 3 for each register that is not zero and 1 for each,
     /// framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         rank_bytes::encode(&self.registers, E::KIND, VERSION)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Distinct<E>> {
+    fn from_bytes(bytes: &[u8]) -> Result<Distinct<E>> {
         Ok(Distinct::of(rank_bytes::decode(E::KIND, VERSION, bytes)?))
+    }
+}
+
+impl<E: Estimator> Merge for Distinct<E> {
+    /// Adds all that another sketch has seen: the result is the sketch of both streams in one.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        sizes_differ(&self.registers, &other.registers)?;
+        self.registers.merge(&other.registers);
+        Ok(())
     }
 }

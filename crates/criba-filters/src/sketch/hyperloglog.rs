@@ -21,6 +21,17 @@ use super::registers::Histogram;
 /// A HyperLogLog sketch.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/hyperloglog.md`.
+///
+/// ```
+/// use criba_filters::{HyperLogLog, Sketch};
+///
+/// let mut distinct = HyperLogLog::with_error(0.02)?; // 4,096 registers
+/// for word in "the quick brown fox jumps over the lazy dog".split(' ') {
+///     distinct.insert(word);
+/// }
+/// assert_eq!(distinct.estimate().round(), 8.0);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "hll")]
 pub type HyperLogLog = Distinct<Harmonic>;
 

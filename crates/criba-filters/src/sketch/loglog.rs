@@ -29,6 +29,17 @@ const ZETA: [f64; 8] = [
 /// A LogLog sketch.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/hyperloglog.md`.
+///
+/// ```
+/// use criba_filters::{LogLog, Sketch};
+///
+/// let mut distinct = LogLog::with_index_bits(6)?; // 64 registers, good from 200 keys on
+/// for key in 0..10_000_u64 {
+///     distinct.insert(&key.to_le_bytes());
+/// }
+/// assert!((7_000.0..13_000.0).contains(&distinct.estimate()));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 pub type LogLog = Distinct<Geometric>;
 
 /// The estimate from the geometric mean of the registers.

@@ -5,15 +5,13 @@
 //! rows, holds for a mixer as good as this one as far as anybody can measure. All of this reaches the
 //! bytes by its effect and must not be changed.
 
-use crate::{KeyHash, mix, start_of};
-
-/// Step between the salts of rows: 2^64 over the square root of 5, made odd.
-const ROW_STEP: u64 = 0x727c_9716_ffb7_64d5;
+use crate::hash::mix_for;
+use crate::{KeyHash, start_of};
 
 /// The hash in row number `row`.
 #[inline]
 pub(super) fn in_row(hash: KeyHash, row: u64) -> u64 {
-    mix(hash, (row + 1).wrapping_mul(ROW_STEP))
+    mix_for(hash, row + 1)
 }
 
 /// The column of a hash that was mixed for its row. Takes the high bits; the lowest are still random.

@@ -10,6 +10,8 @@
 //! Memory: the bytes of `k` keys and about 100 more for each. An insertion costs a hash table lookup and
 //! `log2 k` steps in a heap (the paper's list of buckets would save these for counts of one).
 //!
+//! It has to name keys, so it is the one structure of the crate that takes keys and not their hashes.
+//!
 //! Merging (Agarwal, Cormode, Huang, Phillips, Wei, Yi, "Mergeable summaries", 2012, section 3) keeps
 //! the bounds for both streams together, but is not the summary of both in one: which of several rare
 //! keys hold the last counters depends on the order.
@@ -17,6 +19,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::Merge;
 use crate::error::{Error, Result};
 use crate::family::frame;
 
@@ -31,6 +34,18 @@ const COUNTERS_MAX: usize = 1 << 28;
 /// The most frequent keys of a stream.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/space-saving.md`.
+///
+/// ```
+/// use criba_filters::SpaceSaving;
+///
+/// let mut top = SpaceSaving::with_error(0.01)?; // 100 counters
+/// for word in "the quick brown fox jumps over the lazy dog".split(' ') {
+///     top.insert(word);
+/// }
+/// assert_eq!(top.top(1)[0].key, b"the");
+/// assert_eq!(top.estimate("the"), (2, 0));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "heavy hitters")]
 #[derive(Clone, Debug)]
 pub struct SpaceSaving {
@@ -93,12 +108,16 @@ impl SpaceSaving {
     }
 
     /// Counts a key once.
-    pub fn insert(&mut self, key: &[u8]) {
-        self.add(key, 1);
+    pub fn insert(&mut self, key: impl AsRef<[u8]>) {
+        self.add_bytes(key.as_ref(), 1);
     }
 
     /// Counts a key so many times.
-    pub fn add(&mut self, key: &[u8], count: u64) {
+    pub fn add(&mut self, key: impl AsRef<[u8]>, count: u64) {
+        self.add_bytes(key.as_ref(), count);
+    }
+
+    fn add_bytes(&mut self, key: &[u8], count: u64) {
         self.total = self.total.saturating_add(count);
         if let Some(&place) = self.places.get(key) {
             self.heap[place].count = self.heap[place].count.saturating_add(count);
@@ -133,8 +152,8 @@ impl SpaceSaving {
     /// How often the key came, and by how much that may be too high. A key without a counter came at
     /// most as often as the least counter says.
     #[must_use]
-    pub fn estimate(&self, key: &[u8]) -> (u64, u64) {
-        match self.places.get(key) {
+    pub fn estimate(&self, key: impl AsRef<[u8]>) -> (u64, u64) {
+        match self.places.get(key.as_ref()) {
             Some(&place) => (self.heap[place].count, self.heap[place].error),
             None => (self.least(), self.least()),
         }
@@ -174,45 +193,6 @@ impl SpaceSaving {
     #[must_use]
     pub fn counters(&self) -> usize {
         self.capacity
-    }
-
-    /// Adds another summary. Counts and bounds hold for both streams together.
-    ///
-    /// # Errors
-    ///
-    /// If the summaries differ in the number of counters.
-    pub fn merge(&mut self, other: &SpaceSaving) -> Result<()> {
-        if self.capacity != other.capacity {
-            return Err(invalid(format!(
-                "{} counters cannot be merged with {}: make both for one error",
-                self.capacity, other.capacity
-            )));
-        }
-        let (least, others_least) = (self.least(), other.least());
-        let mut all: Vec<Slot> = self.heap.drain(..).collect();
-        for slot in &mut all {
-            let (count, error) = match other.places.get(&slot.key) {
-                Some(&place) => (other.heap[place].count, other.heap[place].error),
-                None => (others_least, others_least),
-            };
-            slot.count = slot.count.saturating_add(count);
-            slot.error = slot.error.saturating_add(error);
-        }
-        for slot in &other.heap {
-            if !self.places.contains_key(&slot.key) {
-                all.push(Slot {
-                    key: slot.key.clone(),
-                    count: slot.count.saturating_add(least),
-                    error: slot.error.saturating_add(least),
-                });
-            }
-        }
-        all.sort_unstable_by(|one, other| (other.count, &one.key).cmp(&(one.count, &other.key)));
-        all.truncate(self.capacity);
-        self.places.clear();
-        all.into_iter().rev().for_each(|slot| self.push(slot));
-        self.total = self.total.saturating_add(other.total);
-        Ok(())
     }
 
     /// Bytes of memory, about: those of the keys and those of counters and table.
@@ -313,6 +293,43 @@ impl SpaceSaving {
                 *known = place;
             }
         }
+    }
+}
+
+impl Merge for SpaceSaving {
+    /// Counts and bounds hold for both streams together.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.capacity != other.capacity {
+            return Err(invalid(format!(
+                "{} counters cannot be merged with {}: make both for one error",
+                self.capacity, other.capacity
+            )));
+        }
+        let (least, others_least) = (self.least(), other.least());
+        let mut all: Vec<Slot> = self.heap.drain(..).collect();
+        for slot in &mut all {
+            let (count, error) = match other.places.get(&slot.key) {
+                Some(&place) => (other.heap[place].count, other.heap[place].error),
+                None => (others_least, others_least),
+            };
+            slot.count = slot.count.saturating_add(count);
+            slot.error = slot.error.saturating_add(error);
+        }
+        for slot in &other.heap {
+            if !self.places.contains_key(&slot.key) {
+                all.push(Slot {
+                    key: slot.key.clone(),
+                    count: slot.count.saturating_add(least),
+                    error: slot.error.saturating_add(least),
+                });
+            }
+        }
+        all.sort_unstable_by(|one, other| (other.count, &one.key).cmp(&(one.count, &other.key)));
+        all.truncate(self.capacity);
+        self.places.clear();
+        all.into_iter().rev().for_each(|slot| self.push(slot));
+        self.total = self.total.saturating_add(other.total);
+        Ok(())
     }
 }
 

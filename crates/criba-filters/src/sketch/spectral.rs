@@ -14,9 +14,9 @@
 //! Keys cannot be removed: lowering counters that were not raised would make counts too low. Counters
 //! stop at 4,294,967,295.
 
-use crate::KeyHash;
 use crate::error::Result;
 use crate::family::frame;
+use crate::{KeyHash, Merge, Sketch};
 
 use super::counting::{put_shape, read_shape, shapes_differ};
 use super::rows::probes;
@@ -29,6 +29,17 @@ const COUNTER_BYTES: u64 = 4;
 /// A spectral Bloom filter with minimum increase.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/spectral.md`.
+///
+/// ```
+/// use criba_filters::{SpectralBloom, Sketch};
+///
+/// let mut often = SpectralBloom::with_rate(1_000, 0.01)?; // 1,000 distinct keys
+/// for word in "the quick brown fox jumps over the lazy dog".split(' ') {
+///     often.insert(word);
+/// }
+/// assert!(often.estimate("the") >= 2 && often.total() == 9);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpectralBloom {
     probes: u8,
@@ -63,14 +74,14 @@ impl SpectralBloom {
         })
     }
 
-    /// Counts a key once.
-    pub fn insert(&mut self, hash: KeyHash) {
-        self.add(hash, 1);
+    /// Counts a key so many times.
+    #[inline]
+    pub fn add(&mut self, key: impl Into<KeyHash>, count: u32) {
+        self.add_hash(key.into(), count);
     }
 
-    /// Counts a key so many times.
-    pub fn add(&mut self, hash: KeyHash, count: u32) {
-        let least = self.estimate(hash).saturating_add(count);
+    fn add_hash(&mut self, hash: KeyHash, count: u32) {
+        let least = self.estimate_hash(hash).saturating_add(count);
         for cell in probes(hash, 0, self.shape()) {
             let counter = &mut self.counters[cell];
             *counter = least.max(*counter);
@@ -80,32 +91,20 @@ impl SpectralBloom {
 
     /// How often the key came: never less than that.
     #[must_use]
-    pub fn estimate(&self, hash: KeyHash) -> u32 {
+    #[inline]
+    pub fn estimate(&self, key: impl Into<KeyHash>) -> u32 {
+        self.estimate_hash(key.into())
+    }
+
+    fn estimate_hash(&self, hash: KeyHash) -> u32 {
         let counts = probes(hash, 0, self.shape()).map(|cell| self.counters[cell]);
         counts.min().unwrap_or(0)
     }
 
     /// Whether a key may have come at all; `false` is certain.
     #[must_use]
-    pub fn may_contain(&self, hash: KeyHash) -> bool {
-        self.estimate(hash) > 0
-    }
-
-    /// Adds all counts of another filter. Counts are still never too low, but may be higher than those
-    /// of one filter that had seen both streams.
-    ///
-    /// # Errors
-    ///
-    /// If the filters differ in shape.
-    pub fn merge(&mut self, other: &SpectralBloom) -> Result<()> {
-        if self.shape() != other.shape() {
-            return Err(shapes_differ(self.shape(), other.shape()));
-        }
-        for (own, other) in self.counters.iter_mut().zip(&other.counters) {
-            *own = own.saturating_add(*other);
-        }
-        self.total = self.total.saturating_add(other.total);
-        Ok(())
+    pub fn may_contain(&self, key: impl Into<KeyHash>) -> bool {
+        self.estimate(key) > 0
     }
 
     /// The length of the stream.
@@ -129,26 +128,31 @@ impl SpectralBloom {
 
     /// Probability that a key that never came has a count now, from the fill.
     #[must_use]
-    pub fn false_positive_rate(&self) -> f64 {
+    pub fn current_rate(&self) -> f64 {
         self.fill().powi(i32::from(self.probes))
     }
 
     /// Probability that the count of a key is too high after so many distinct keys, at most.
     #[must_use]
-    pub fn expected_rate(&self, distinct_keys: u64) -> f64 {
+    pub fn rate_with(&self, distinct_keys: u64) -> f64 {
         let (cells, probes) = self.shape();
         sizing::bloom_rate(cells, probes, distinct_keys)
     }
+}
+
+impl Sketch for SpectralBloom {
+    #[inline]
+    fn insert_hash(&mut self, hash: KeyHash) {
+        self.add_hash(hash, 1);
+    }
 
     /// Bytes of memory, four for each counter.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         size_of::<Self>() + size_of_val::<[u32]>(&self.counters)
     }
 
     /// The filter as bytes: 17 for its shape and total, four for each counter, framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(17 + size_of_val::<[u32]>(&self.counters));
         put_shape(&mut payload, self.shape());
         payload.extend(self.total.to_le_bytes());
@@ -156,12 +160,7 @@ impl SpectralBloom {
         frame::encode(KIND, VERSION, &payload)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<SpectralBloom> {
+    fn from_bytes(bytes: &[u8]) -> Result<SpectralBloom> {
         let mut fields = frame::decode(KIND, VERSION, bytes)?;
         let (cells, probes) = read_shape(&mut fields)?;
         let total = fields.u64("the total is cut short")?;
@@ -174,5 +173,20 @@ impl SpectralBloom {
             total,
             counters: counters.collect(),
         })
+    }
+}
+
+impl Merge for SpectralBloom {
+    /// Adds all counts of another filter. Counts are still never too low, but may be higher than those
+    /// of one filter that had seen both streams.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.shape() != other.shape() {
+            return Err(shapes_differ(self.shape(), other.shape()));
+        }
+        for (own, other) in self.counters.iter_mut().zip(&other.counters) {
+            *own = own.saturating_add(*other);
+        }
+        self.total = self.total.saturating_add(other.total);
+        Ok(())
     }
 }

@@ -17,9 +17,9 @@
 //! Signs are the bits of the mixed hash of a key: what the proof asks of them, that any four are
 //! independent, is taken to hold.
 
-use crate::KeyHash;
 use crate::error::Result;
 use crate::family::frame;
+use crate::{KeyHash, Merge, Sketch};
 
 use super::rows::in_row;
 use super::signed::SignedRows;
@@ -34,6 +34,16 @@ const SIGNS: usize = 64;
 /// The sketch of Alon, Matias and Szegedy for the second moment.
 ///
 /// Formulas, use, what was measured and what it costs: `docs/filters/ams.md`.
+///
+/// ```
+/// use criba_filters::{TugOfWar, Sketch};
+///
+/// let mut skew = TugOfWar::with_error(0.2, 0.05)?;
+/// skew.add("apple", 4);
+/// skew.insert("melon");
+/// assert!((skew.estimate() - 17.0).abs() <= 8.0); // exactly 4 * 4 + 1
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[doc(alias = "ams")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TugOfWar {
@@ -66,14 +76,14 @@ impl TugOfWar {
         Ok(TugOfWar { cells })
     }
 
-    /// Counts a key once.
-    pub fn insert(&mut self, hash: KeyHash) {
-        self.add(hash, 1);
-    }
-
     /// Counts a key so many times; a negative number takes counts back. Counters wrap around beyond 63
     /// bits, so that what is taken back again leaves no trace.
-    pub fn add(&mut self, hash: KeyHash, count: i64) {
+    #[inline]
+    pub fn add(&mut self, key: impl Into<KeyHash>, count: i64) {
+        self.add_hash(key.into(), count);
+    }
+
+    fn add_hash(&mut self, hash: KeyHash, count: i64) {
         for (group, counters) in (0..).zip(self.cells.counters.chunks_mut(SIGNS)) {
             let signs = in_row(hash, group);
             for (bit, counter) in counters.iter_mut().enumerate() {
@@ -90,15 +100,6 @@ impl TugOfWar {
         self.cells.squares() / self.cells.width as f64
     }
 
-    /// Adds another sketch: the result is the sketch of both streams in one.
-    ///
-    /// # Errors
-    ///
-    /// If the sketches differ in shape.
-    pub fn merge(&mut self, other: &TugOfWar) -> Result<()> {
-        self.cells.merge(&other.cells)
-    }
-
     /// Counters of each mean, and means.
     #[must_use]
     pub fn shape(&self) -> (u64, u8) {
@@ -110,26 +111,33 @@ impl TugOfWar {
     pub fn standard_error(&self) -> f64 {
         (2.0 / self.cells.width as f64).sqrt()
     }
+}
+
+impl Sketch for TugOfWar {
+    #[inline]
+    fn insert_hash(&mut self, hash: KeyHash) {
+        self.add_hash(hash, 1);
+    }
 
     /// Bytes of memory, eight for each counter.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.cells.heap_bytes()
     }
 
     /// The sketch as bytes: 9 for its shape, eight for each counter, framed.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         self.cells.to_bytes(KIND, VERSION)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) for anything else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<TugOfWar> {
+    fn from_bytes(bytes: &[u8]) -> Result<TugOfWar> {
         let cells = SignedRows::from_bytes(KIND, VERSION, bytes)?;
         Ok(TugOfWar { cells })
+    }
+}
+
+impl Merge for TugOfWar {
+    /// Adds another sketch: the result is the sketch of both streams in one.
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        self.cells.merge(&other.cells)
     }
 }

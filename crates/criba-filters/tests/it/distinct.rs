@@ -1,6 +1,6 @@
 //! LogLog and HyperLogLog: how many distinct keys there were.
 
-use criba_filters::sketch::{HyperLogLog, LogLog};
+use criba_filters::{HyperLogLog, LogLog, Merge, Sketch};
 
 use super::{check_bytes, check_refused, hash};
 

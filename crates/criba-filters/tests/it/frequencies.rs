@@ -1,6 +1,6 @@
 //! Count-min, count sketch, tug of war: errors against Zipf streams.
 
-use criba_filters::sketch::{CountMin, CountSketch, TugOfWar, Update};
+use criba_filters::{CountMin, CountSketch, Merge, Sketch, TugOfWar, Update};
 
 use super::{Stream, check_bytes, check_refused, hash};
 

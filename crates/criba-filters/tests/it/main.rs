@@ -122,7 +122,7 @@ fn check_bytes<T: PartialEq + Debug>(
     }
     assert!(from_bytes(&[bytes.as_slice(), &[0]].concat()).is_err());
     // Another structure, as whole.
-    let other = criba_filters::sketch::SpaceSaving::with_counters(1)
+    let other = criba_filters::SpaceSaving::with_counters(1)
         .unwrap()
         .to_bytes();
     let message = from_bytes(&other).map(|_| ()).unwrap_err().to_string();

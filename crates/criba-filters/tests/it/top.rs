@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use criba_filters::sketch::SpaceSaving;
+use criba_filters::{Merge, Sketch, SpaceSaving};
 
 use super::{SplitMix, Stream, check_bytes, check_refused};
 
@@ -21,7 +21,7 @@ fn check_bounds(summary: &SpaceSaving, counts: &BTreeMap<u64, u64>) {
     assert!(top.len() <= summary.counters());
     assert!(top.is_sorted_by(|one, other| one.count >= other.count));
     for (key, count) in counts {
-        let (found, error) = summary.estimate(&name(*key));
+        let (found, error) = summary.estimate(name(*key));
         assert!(
             found >= *count && found - error <= *count,
             "{key}: {found} {error} {count}"
@@ -50,7 +50,7 @@ fn frequent_keys_are_found() {
         stream
             .draws
             .iter()
-            .for_each(|key| summary.insert(&name(*key)));
+            .for_each(|key| summary.insert(name(*key)));
         check_bounds(&summary, &stream.counts);
         let sum: u64 = summary
             .top(counters)
@@ -63,7 +63,7 @@ fn frequent_keys_are_found() {
             let mut part = SpaceSaving::with_counters(counters).unwrap();
             stream.draws[start..][..half]
                 .iter()
-                .for_each(|key| part.insert(&name(*key)));
+                .for_each(|key| part.insert(name(*key)));
             part
         });
         let [merged, other] = &mut parts;
@@ -80,7 +80,7 @@ fn the_top_of_a_skewed_stream_is_exact() {
     stream
         .draws
         .iter()
-        .for_each(|key| summary.insert(&name(*key)));
+        .for_each(|key| summary.insert(name(*key)));
     let mut exact: Vec<(u64, u64)> = stream
         .counts
         .iter()
@@ -109,7 +109,7 @@ fn the_heap_agrees_with_a_list() {
         let mut counts: Vec<u64> = Vec::new();
         for _ in 0..3000 {
             let (key, count) = (random.next() % 60, random.next() % 5);
-            let before = summary.estimate(&name(key));
+            let before = summary.estimate(name(key));
             let is_new = !summary
                 .top(counters)
                 .iter()
@@ -124,7 +124,7 @@ fn the_heap_agrees_with_a_list() {
                 let place = counts.iter().position(|found| *found == before.0).unwrap();
                 counts[place] += count;
             }
-            summary.add(&name(key), count);
+            summary.add(name(key), count);
             let mut found: Vec<u64> = summary.top(counters).iter().map(|one| one.count).collect();
             found.reverse();
             counts.sort_unstable();
@@ -148,7 +148,7 @@ fn summaries_at_their_bounds() {
         // The frame of an empty one is what another structure is tried with.
         let read = SpaceSaving::from_bytes(bytes)?;
         match read.counters() {
-            1 => criba_filters::sketch::LogLog::from_bytes(bytes).map(|_| read),
+            1 => criba_filters::LogLog::from_bytes(bytes).map(|_| read),
             _ => Ok(read),
         }
     });

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use criba_filters::family::{Classic, Design, Insert as _, Membership as _, rate_for};
+use criba_filters::formulas::rate_for;
+use criba_filters::{Classic, Design, Insert as _, Membership as _};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};
@@ -22,10 +23,7 @@ const SLACK: f64 = 0.06;
 pub(crate) fn by_fill(bench: &Bench) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let (keys, absent) = (bench.present(2 * bench.keys), bench.absent());
-    let mut filter = made(Classic::new(
-        bench.seed,
-        made(Design::for_rate(bench.keys, RATE))?,
-    ))?;
+    let mut filter = made(Classic::new(made(Design::for_rate(bench.keys, RATE))?))?;
     let design = filter.design();
     for tenths in [2, 4, 6, 8, 10, 12, 14, 16, 18, 20] {
         let count = bench.keys * tenths / 10;
@@ -55,7 +53,7 @@ pub(crate) fn by_probes(bench: &Bench) -> Result<Outcome, Failure> {
     for bits_per_key in [6, 10, 14] {
         let best = made(Design::for_bits(bench.keys, bench.keys * bits_per_key))?;
         for probes in 1..=14 {
-            let mut filter = made(Classic::new(bench.seed, Design { probes, ..best }))?;
+            let mut filter = made(Classic::new(Design { probes, ..best }))?;
             fill(&mut filter, &keys)?;
             let subject = Subject::new(format!("classic, {bits_per_key} bits"))
                 .with("probes", probes)
@@ -78,10 +76,7 @@ pub(crate) fn by_memory(bench: &Bench) -> Result<Outcome, Failure> {
     let (keys, absent) = (bench.present(bench.keys), bench.absent());
     for bits_per_key in [16.0, 8.0, 4.0, 2.0, 1.0] {
         let bits = (bench.keys as f64 * bits_per_key) as u64;
-        let mut filter = made(Classic::new(
-            bench.seed,
-            made(Design::for_bits(bench.keys, bits))?,
-        ))?;
+        let mut filter = made(Classic::new(made(Design::for_bits(bench.keys, bits))?))?;
         fill(&mut filter, &keys)?;
         let subject = Subject::new("classic")
             .with("bits", bits_per_key)
@@ -107,7 +102,7 @@ pub(crate) fn by_skew(bench: &Bench) -> Result<Outcome, Failure> {
             .collect();
         let distinct = draws.iter().collect::<BTreeSet<_>>().len() as u64;
         let design = made(Design::for_rate(distinct, RATE))?;
-        let mut filter = made(Classic::new(bench.seed, design))?;
+        let mut filter = made(Classic::new(design))?;
         for number in &draws {
             made(filter.insert(&bench.key(*number)))?;
         }
@@ -135,10 +130,7 @@ pub(crate) fn by_wrong_size(bench: &Bench) -> Result<Outcome, Failure> {
     for rate in [0.1, 0.01, 0.001] {
         for percent in [80, 100, 120] {
             let made_for = bench.keys * percent / 100;
-            let mut filter = made(Classic::new(
-                bench.seed,
-                made(Design::for_rate(made_for, rate))?,
-            ))?;
+            let mut filter = made(Classic::new(made(Design::for_rate(made_for, rate))?))?;
             fill(&mut filter, &keys)?;
             let subject = Subject::new("classic")
                 .with("made for rate", rate)

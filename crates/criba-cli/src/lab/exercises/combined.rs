@@ -1,8 +1,9 @@
 //! Filters made of filters: ensembles, a small one before a large one, compressed, growing.
 
-use criba_filters::family::{
+use criba_filters::formulas::entropy;
+use criba_filters::{
     Classic, Codec, Compressed, Design, Ensemble, Growth, Hierarchical, Hybrid, Insert, Membership,
-    Scalable, entropy,
+    Scalable,
 };
 
 use crate::exit::Failure;
@@ -48,7 +49,7 @@ pub(crate) fn ensemble(bench: &Bench) -> Result<Outcome, Failure> {
     let (keys, absent) = (bench.present(bench.keys), bench.absent());
     for target in [0.01, 0.001] {
         for rate in [0.5, 0.1] {
-            let make = || made(Ensemble::new(bench.seed, bench.keys, rate, target));
+            let make = || made(Ensemble::new(bench.keys, rate, target));
             let set = make()?;
             let (bits, filters) = (set.bits(), set.filters().len() as u64);
             let subject = |name: &str, filters: u64| {
@@ -60,7 +61,7 @@ pub(crate) fn ensemble(bench: &Bench) -> Result<Outcome, Failure> {
             let one = subject("ensemble", filters);
             measure(bench, &mut outcome, one, make, (&keys, &absent))?;
             let design = made(Design::for_bits(bench.keys, bits))?;
-            let make = || made(Classic::new(bench.seed, design));
+            let make = || made(Classic::new(design));
             let one = subject("one filter", 1);
             measure(bench, &mut outcome, one, make, (&keys, &absent))?;
         }
@@ -76,12 +77,12 @@ pub(crate) fn hierarchical(bench: &Bench) -> Result<Outcome, Failure> {
     let (keys, absent) = (bench.present(bench.keys), bench.absent());
     let rate = 0.001;
     for front in [0.5, 0.25, 0.1, 0.03] {
-        let make = || made(Hierarchical::new(bench.seed, bench.keys, front, rate));
+        let make = || made(Hierarchical::new(bench.keys, front, rate));
         let subject = Subject::new("hierarchical").with("front rate", front);
         measure(bench, &mut outcome, subject, make, (&keys, &absent))?;
     }
     let design = made(Design::for_rate(bench.keys, rate))?;
-    let make = || made(Classic::new(bench.seed, design));
+    let make = || made(Classic::new(design));
     let subject = Subject::new("one filter");
     measure(bench, &mut outcome, subject, make, (&keys, &absent))?;
     outcome.plot(LOOKUP, "front rate", Axes::None);
@@ -96,7 +97,7 @@ pub(crate) fn compressed(bench: &Bench) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let (keys, absent) = (bench.present(bench.keys), bench.absent());
     for rate in [0.1, 0.01, 0.001] {
-        let mut set = made(Compressed::new(bench.seed, bench.keys, rate))?;
+        let mut set = made(Compressed::new(bench.keys, rate))?;
         fill(&mut set, &keys)?;
         let raw = set.raw_bytes() as f64;
         let share = set.filter().fill();
@@ -117,7 +118,7 @@ pub(crate) fn compressed(bench: &Bench) -> Result<Outcome, Failure> {
         }
         // The filter that has the same rate in the fewest bits, none of which a compressor can save.
         let plain = made(Design::for_rate(bench.keys, own.0))?;
-        let mut best = made(Classic::new(bench.seed, plain))?;
+        let mut best = made(Classic::new(plain))?;
         fill(&mut best, &keys)?;
         let subject = Subject::new("classic of that rate")
             .with("raw bits of rate", rate)
@@ -127,7 +128,7 @@ pub(crate) fn compressed(bench: &Bench) -> Result<Outcome, Failure> {
         let rates = (best.expected_rate(), passing(&best, &absent));
         outcome.share(&subject, FALSE_POSITIVES, rates, (bench.keys, SLACK));
     }
-    let mut hybrid = made(Hybrid::new(bench.seed, bench.keys, 0.1, 0.001))?;
+    let mut hybrid = made(Hybrid::new(bench.keys, 0.1, 0.001))?;
     fill(&mut hybrid, &keys)?;
     let bytes: u64 = hybrid
         .filters()
@@ -160,7 +161,7 @@ pub(crate) fn scalable(bench: &Bench) -> Result<Outcome, Failure> {
             growth,
             tightening,
         };
-        let mut set = made(Scalable::new(bench.seed, rule))?;
+        let mut set = made(Scalable::new(rule))?;
         let mut done = 0;
         for percent in [1, 3, 10, 30, 100] {
             let count = (bench.keys * percent / 100) as usize;

@@ -1,7 +1,8 @@
 //! Bloom filters that count: how often they count too high.
 
-use criba_filters::KeyHash;
-use criba_filters::sketch::{CountingBloom, LayeredBloom, SpectralBloom};
+use criba_filters::{
+    CountingBloom, Insert as _, KeyHash, LayeredBloom, Membership as _, Sketch as _, SpectralBloom,
+};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};
@@ -27,9 +28,9 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
         let mut spectral = made(SpectralBloom::with_rate(distinct, RATE))?;
         let mut layered = made(LayeredBloom::with_rate(RATE, &layer_sizes(&stream)))?;
         for hash in &hashes {
-            counting.insert(*hash);
-            spectral.insert(*hash);
-            layered.insert(*hash);
+            made(counting.insert(hash))?;
+            spectral.insert(hash);
+            layered.insert(hash);
         }
         let subject = |name: &str, bytes: usize| {
             let subject = Subject::new(name).with("exponent", exponent);
@@ -39,7 +40,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
             bench,
             stream: &stream,
         };
-        let one = subject("counting", counting.memory_bytes());
+        let one = subject("counting", counting.bits() as usize / 8);
         counts.compare(&mut outcome, &one, (15, RATE), |key| {
             counting.estimate(key).into()
         });

@@ -1,7 +1,6 @@
 //! How many distinct keys there were: LogLog, HyperLogLog and its small numbers.
 
-use criba_filters::hash_key;
-use criba_filters::sketch::{HyperLogLog, LogLog};
+use criba_filters::{HyperLogLog, LogLog, Sketch as _, hash_key};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};

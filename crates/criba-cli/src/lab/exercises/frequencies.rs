@@ -1,7 +1,6 @@
 //! How often each key came: count-min against count sketch, by width and by skew of the stream.
 
-use criba_filters::KeyHash;
-use criba_filters::sketch::{CountMin, CountSketch, Update};
+use criba_filters::{CountMin, CountSketch, KeyHash, Sketch as _, Update};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};

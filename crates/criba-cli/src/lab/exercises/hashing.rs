@@ -1,6 +1,6 @@
 //! How bits are chosen: hash functions against each other, and what k and long keys cost.
 
-use criba_filters::family::{Classic, Design, Hashing, Insert as _, Membership};
+use criba_filters::{Classic, Design, Hashing, Insert as _, Membership, hash_key};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};
@@ -34,9 +34,9 @@ pub(crate) fn families(bench: &Bench) -> Result<Outcome, Failure> {
     for hashing in FAMILIES {
         let design = made(Design::for_rate(count, 0.01))?.hashed(hashing);
         let subject = |keys: &str| Subject::new(hashing.name()).with("keys", keys);
-        let mut filter = made(Classic::new(bench.seed, design))?;
+        let mut filter = made(Classic::new(design))?;
         let insert = bench.time(count, || {
-            filter = made(Classic::new(bench.seed, design))?;
+            filter = made(Classic::new(design))?;
             fill(&mut filter, &random.0)
         })?;
         let trials = &random.1[..count as usize];
@@ -46,14 +46,15 @@ pub(crate) fn families(bench: &Bench) -> Result<Outcome, Failure> {
         outcome.measured(&one, INSERT, insert);
         outcome.measured(&one, LOOKUP, lookup_time(bench, &filter, trials)?);
 
-        let mut filter = made(Classic::new(bench.seed, design))?;
+        let mut filter = made(Classic::new(design))?;
+        let hash = |key: &[u8; 8]| hash_key(bench.seed, key);
         for key in &numbers.0 {
-            made(filter.insert(key))?;
+            made(filter.insert(hash(key)))?;
         }
         let passing = numbers
             .1
             .iter()
-            .filter(|key| filter.may_contain(*key))
+            .filter(|key| filter.may_contain(hash(key)))
             .count();
         let rates = (filter.expected_rate(), passing as f64 / count as f64);
         let one = subject("numbers in a row").bits(filter.bits() as f64, count);
@@ -66,7 +67,8 @@ pub(crate) fn families(bench: &Bench) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Insert and lookup over the number of hash functions and the length of keys.
+/// Insert and lookup over the number of hash functions and the length of keys, each of which is hashed once
+/// before a family derives its bits from the hash.
 pub(crate) fn cost(bench: &Bench) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let count = bench.keys.min(KEYS_MAX);
@@ -75,12 +77,12 @@ pub(crate) fn cost(bench: &Bench) -> Result<Outcome, Failure> {
             for bytes in [16, 256] {
                 let keys = long_keys(bench, count, bytes);
                 let design = made(Design::for_bits(count, count * 20))?.hashed(hashing);
-                let mut filter = made(Classic::new(bench.seed, Design { probes, ..design }))?;
+                let mut filter = made(Classic::new(Design { probes, ..design }))?;
                 let insert = bench.time(count, || {
                     keys.iter().try_for_each(|key| made(filter.insert(key)))
                 })?;
                 let lookup = bench.time(count, || {
-                    let found = keys.iter().filter(|key| filter.may_contain(key)).count();
+                    let found = keys.iter().filter(|key| filter.may_contain(*key)).count();
                     std::hint::black_box(found);
                     Ok(())
                 })?;

@@ -1,9 +1,8 @@
 //! How far filters can be filled from which keys can be taken out, and what happens then.
 
-use criba_filters::Error;
-use criba_filters::family::{Cuckoo, Delete as _, Insert as _, Membership as _, Quotient};
-use criba_filters::hash_key;
-use criba_filters::sketch::CountingBloom;
+use criba_filters::{
+    CountingBloom, Cuckoo, Delete as _, Error, Insert as _, Membership as _, Quotient, hash_key,
+};
 
 use crate::exit::{Exit, Failure};
 use crate::lab::bench::{Bench, made};
@@ -22,7 +21,7 @@ pub(crate) fn full(bench: &Bench) -> Result<Outcome, Failure> {
     for log2 in sizes {
         let cells = 1_u64 << log2;
         let keys = bench.present(cells + cells / 8);
-        let mut cuckoo = made(Cuckoo::with_shape(bench.seed, log2 - 2, 12))?;
+        let mut cuckoo = made(Cuckoo::with_shape(log2 - 2, 12))?;
         let mut taken = 0;
         loop {
             match cuckoo.insert(&keys[taken]) {
@@ -43,7 +42,7 @@ pub(crate) fn full(bench: &Bench) -> Result<Outcome, Failure> {
         )?;
         outcome.at_least(&subject, KEPT, (1.0, passing(&cuckoo, halves.1)));
 
-        let mut quotient = made(Quotient::with_shape(bench.seed, log2, 9))?;
+        let mut quotient = made(Quotient::with_shape(log2, 9))?;
         let mut taken = 0;
         loop {
             match quotient.insert(&keys[taken]) {
@@ -75,8 +74,8 @@ pub(crate) fn on_the_way(bench: &Bench) -> Result<Outcome, Failure> {
     let log2 = bench.keys.ilog2();
     let cells = 1_u64 << log2;
     let (keys, absent) = (bench.present(cells), bench.absent());
-    let mut cuckoo = made(Cuckoo::with_shape(bench.seed, log2 - 2, 12))?;
-    let mut quotient = made(Quotient::with_shape(bench.seed, log2, 9))?;
+    let mut cuckoo = made(Cuckoo::with_shape(log2 - 2, 12))?;
+    let mut quotient = made(Quotient::with_shape(log2, 9))?;
     let mut before = 0;
     for percent in [25, 50, 75, 85, 90, 94] {
         let until = (cells * percent / 100) as usize;
@@ -112,10 +111,7 @@ fn counting(bench: &Bench, outcome: &mut Outcome) -> Result<(), Failure> {
     let mut before = 0;
     for load in [0.5, 1.0, 2.0, 4.0, 8.0] {
         let until = (bench.keys as f64 / 8.0 * load) as u64;
-        let add = || {
-            (before..until).for_each(|number| filter.insert(hash(number)));
-            Ok(())
-        };
+        let add = || (before..until).try_for_each(|number| made(filter.insert(hash(number))));
         let time = bench.clock.time(add)? / (until - before).max(1) as f64;
         before = until;
         let absent = (1 << 40)..(1_u64 << 40) + bench.keys;
@@ -126,10 +122,7 @@ fn counting(bench: &Bench, outcome: &mut Outcome) -> Result<(), Failure> {
         let subject = Subject::new("counting")
             .with("of keys made for", load)
             .bits(bits, until);
-        let rates = (
-            filter.expected_rate(until),
-            passing as f64 / bench.keys as f64,
-        );
+        let rates = (filter.rate_with(until), passing as f64 / bench.keys as f64);
         outcome.share(&subject, FALSE_POSITIVES, rates, (bench.keys, 0.06));
         outcome.measured(&subject, INSERT, time);
         outcome.measured(&subject, FULL, filter.full());

@@ -1,6 +1,6 @@
 //! Static maps from keys to values: ribbon, peeling, binary fuse.
 
-use criba_filters::family::{Fuse, Lookup as _, Map, Membership as _, Peeled};
+use criba_filters::{Fuse, KeyHash, Lookup as _, Map, Membership, Peeled, hash_key};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, Key, made};
@@ -56,13 +56,20 @@ impl Entries<'_> {
             .bits(bits as f64, keys)
     }
 
+    /// The entries, hashed with a seed.
+    fn hashed(&self, seed: u64) -> impl Iterator<Item = (KeyHash, u64)> {
+        let hashed = move |(key, value): &(Key, u64)| (hash_key(seed, key), *value);
+        self.entries.iter().map(hashed)
+    }
+
     fn ribbon(&self, outcome: &mut Outcome) -> Result<(), Failure> {
         let (seed, entries) = (self.bench.seed, &self.entries);
-        let build = |seed| made(Map::build(seed, entries, VALUE_BITS, f64::from(CHECK_BITS)));
+        let check = f64::from(CHECK_BITS);
+        let build = |seed| made(Map::build(self.hashed(seed), VALUE_BITS, check));
         let map = build(seed)?;
         let subject = self.subject("ribbon", map.bits());
         self.space(outcome, &subject, &map)?;
-        self.read_back(&subject, |key| map.get(key))?;
+        self.read_back(&subject, |key| map.get(hash_key(seed, key)))?;
         let time = self
             .bench
             .time(entries.len() as u64, || build(seed).map(drop))?;
@@ -72,11 +79,11 @@ impl Entries<'_> {
 
     fn peeled(&self, outcome: &mut Outcome) -> Result<(), Failure> {
         let (seed, entries) = (self.bench.seed, &self.entries);
-        let build = |seed| made(Peeled::build(seed, entries, VALUE_BITS, CHECK_BITS));
+        let build = |seed| made(Peeled::build(self.hashed(seed), VALUE_BITS, CHECK_BITS));
         let map = build(seed)?;
         let subject = self.subject("peeled", map.bits());
         self.space(outcome, &subject, &map)?;
-        self.read_back(&subject, |key| map.get(key))?;
+        self.read_back(&subject, |key| map.get(hash_key(seed, key)))?;
         let time = self
             .bench
             .time(entries.len() as u64, || build(seed).map(drop))?;
@@ -86,11 +93,11 @@ impl Entries<'_> {
 
     fn fuse(&self, outcome: &mut Outcome) -> Result<(), Failure> {
         let (seed, entries) = (self.bench.seed, &self.entries);
-        let build = |seed| made(Fuse::build(seed, entries, VALUE_BITS, CHECK_BITS));
+        let build = |seed| made(Fuse::build(self.hashed(seed), VALUE_BITS, CHECK_BITS));
         let map = build(seed)?;
         let subject = self.subject("binary fuse", map.bits());
         self.space(outcome, &subject, &map)?;
-        self.read_back(&subject, |key| map.get(key))?;
+        self.read_back(&subject, |key| map.get(hash_key(seed, key)))?;
         let time = self
             .bench
             .time(entries.len() as u64, || build(seed).map(drop))?;
@@ -102,7 +109,7 @@ impl Entries<'_> {
         &self,
         outcome: &mut Outcome,
         subject: &Subject,
-        map: &impl criba_filters::family::Membership,
+        map: &impl Membership,
     ) -> Result<(), Failure> {
         let information = self.entries.len() as f64 * f64::from(VALUE_BITS + CHECK_BITS);
         outcome.measured(subject, SPACE, map.bits() as f64 / information);

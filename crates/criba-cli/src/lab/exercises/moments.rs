@@ -1,6 +1,6 @@
 //! The second moment of a stream: tug of war against the rows of a count sketch.
 
-use criba_filters::sketch::{CountSketch, TugOfWar};
+use criba_filters::{CountSketch, Sketch as _, TugOfWar};
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};

@@ -1,6 +1,6 @@
 //! The keys that came most often: what space-saving finds with so many counters.
 
-use criba_filters::sketch::SpaceSaving;
+use criba_filters::SpaceSaving;
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};
@@ -48,7 +48,7 @@ fn measure(
         .collect();
     order.sort_unstable_by(|one, other| other.cmp(one));
     let largest = order.iter().map(|(count, key)| {
-        let (found, _) = summary.estimate(&bench.key(*key));
+        let (found, _) = summary.estimate(bench.key(*key));
         found.abs_diff(*count)
     });
     let bound = keys.len() as f64 / counters as f64;

@@ -1,11 +1,9 @@
 //! All structures at one rate of false positives: memory, time to build, time to ask.
 
-use criba_filters::family::{
-    Blocked, Classic, Compressed, Cuckoo, Design, Ensemble, Fuse, Growth, Hierarchical, Hybrid,
-    Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
+use criba_filters::{
+    Blocked, Classic, Compressed, CountingBloom, Cuckoo, Design, Ensemble, Fuse, Growth,
+    Hierarchical, Hybrid, Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
 };
-use criba_filters::hash_key;
-use criba_filters::sketch::CountingBloom;
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, Key, made};
@@ -31,7 +29,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
         absent: &absent,
         outcome: &mut outcome,
     };
-    let (seed, count) = (bench.seed, bench.keys);
+    let count = bench.keys;
     let growth = Growth {
         first_keys: (count / 16).max(1),
         first_rate: RATE * 0.1,
@@ -39,26 +37,22 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
         tightening: 0.9,
     };
     let design = made(Design::for_rate(count, RATE))?;
-    all.inserted("classic", || made(Classic::new(seed, design)))?;
-    all.inserted("blocked", || made(Blocked::new(seed, count, BLOCKED_BITS)))?;
-    all.inserted("partitioned", || made(Partitioned::new(seed, count, RATE)))?;
-    all.inserted("ensemble", || {
-        made(Ensemble::new(seed, count, 0.0625, RATE))
-    })?;
+    all.inserted("classic", || made(Classic::new(design)))?;
+    all.inserted("blocked", || made(Blocked::new(count, BLOCKED_BITS)))?;
+    all.inserted("partitioned", || made(Partitioned::new(count, RATE)))?;
+    all.inserted("ensemble", || made(Ensemble::new(count, 0.0625, RATE)))?;
     all.inserted("hierarchical", || {
-        made(Hierarchical::new(seed, count, 0.25, RATE))
+        made(Hierarchical::new(count, 0.25, RATE))
     })?;
-    all.inserted("compressed", || made(Compressed::new(seed, count, RATE)))?;
-    all.inserted("hybrid", || made(Hybrid::new(seed, count, 0.1, RATE)))?;
-    all.inserted("scalable", || made(Scalable::new(seed, growth)))?;
-    all.inserted("cuckoo", || made(Cuckoo::new(seed, count, RATE)))?;
-    all.inserted("quotient", || made(Quotient::new(seed, count, RATE)))?;
-    all.built("ribbon", || {
-        made(Map::set(seed, &keys, f64::from(CHECK_BITS)))
-    })?;
-    all.built("peeled", || made(Peeled::set(seed, &keys, CHECK_BITS)))?;
-    all.built("binary fuse", || made(Fuse::set(seed, &keys, CHECK_BITS)))?;
-    all.counting()?;
+    all.inserted("compressed", || made(Compressed::new(count, RATE)))?;
+    all.inserted("hybrid", || made(Hybrid::new(count, 0.1, RATE)))?;
+    all.inserted("scalable", || made(Scalable::new(growth)))?;
+    all.inserted("cuckoo", || made(Cuckoo::new(count, RATE)))?;
+    all.inserted("quotient", || made(Quotient::new(count, RATE)))?;
+    all.built("ribbon", || made(Map::set(&keys, f64::from(CHECK_BITS))))?;
+    all.built("peeled", || made(Peeled::set(&keys, CHECK_BITS)))?;
+    all.built("binary fuse", || made(Fuse::set(&keys, CHECK_BITS)))?;
+    all.inserted("counting", || made(CountingBloom::with_rate(count, RATE)))?;
     outcome.plots.push(Plot::Memory);
     outcome.bars(LOOKUP);
     outcome.bars(BUILD);
@@ -111,42 +105,6 @@ impl Table<'_> {
         self.outcome.measured(&subject, LOOKUP, time);
         let time = lookup_time(self.bench, &set, self.keys)?;
         self.outcome.measured(&subject, PRESENT, time);
-        Ok(())
-    }
-
-    /// The counting filter, which takes hashes.
-    fn counting(&mut self) -> Result<(), Failure> {
-        let (seed, count) = (self.bench.seed, self.keys.len() as u64);
-        let build = || {
-            let mut filter = made(CountingBloom::with_rate(count, RATE))?;
-            self.keys
-                .iter()
-                .for_each(|key| filter.insert(hash_key(seed, key)));
-            Ok(filter)
-        };
-        let filter = build()?;
-        let passing = |keys: &[Key]| {
-            let may = |key: &&Key| filter.may_contain(hash_key(seed, *key));
-            keys.iter().filter(may).count() as f64
-        };
-        let time = |keys: &[Key]| {
-            self.bench.time(keys.len() as u64, || {
-                std::hint::black_box(passing(keys));
-                Ok(())
-            })
-        };
-        let subject = Subject::new("counting").bits(filter.shape().0 as f64 * 4.0, count);
-        let rates = (
-            filter.expected_rate(count),
-            passing(self.absent) / self.absent.len() as f64,
-        );
-        let trials = self.absent.len() as u64;
-        self.outcome
-            .share(&subject, FALSE_POSITIVES, rates, (trials, 0.15));
-        let built = self.bench.time(count, || build().map(drop))?;
-        self.outcome.measured(&subject, BUILD, built);
-        self.outcome.measured(&subject, LOOKUP, time(self.absent)?);
-        self.outcome.measured(&subject, PRESENT, time(self.keys)?);
         Ok(())
     }
 }

@@ -1,10 +1,8 @@
 //! Filters that grow by layers, and those made to be compressed.
 
-use super::super::{
-    Codec, Compressed, Growth, Hybrid, Insert, Membership, Scalable, compound_bound, entropy,
-};
 use super::{assert_none_denied, check_rate, fill, present};
-use crate::Error;
+use crate::formulas::{compound_bound, entropy};
+use crate::{Codec, Compressed, Error, Growth, Hybrid, Insert, Membership, Scalable};
 
 const GROWTH: Growth = Growth {
     first_keys: 500,
@@ -22,7 +20,7 @@ fn layers_keep_the_bound_however_many_there_are() {
             tightening,
             ..GROWTH
         };
-        let mut filter = Scalable::new(41, growth).unwrap();
+        let mut filter = Scalable::new(growth).unwrap();
         fill(&mut filter, 50_000);
         assert_none_denied(&filter, 50_000);
         assert!(filter.layers().len() > 3);
@@ -43,7 +41,7 @@ fn layers_end_where_no_filter_can_follow() {
         growth: 1.0,
         tightening: 0.1,
     };
-    let mut filter = Scalable::new(42, growth).unwrap();
+    let mut filter = Scalable::new(growth).unwrap();
     fill(&mut filter, 1);
     let refused = (1..20).find_map(|i| filter.insert(&present(i)).err());
     assert!(matches!(refused, Some(Error::Full { .. })), "{refused:?}");
@@ -79,7 +77,7 @@ fn growth_has_bounds() {
         },
     ];
     for growth in bad {
-        assert!(Scalable::new(1, growth).is_err(), "{growth:?}");
+        assert!(Scalable::new(growth).is_err(), "{growth:?}");
     }
 }
 
@@ -89,7 +87,7 @@ fn compression_reaches_the_entropy_and_not_more() {
     assert!((entropy(1.0 / 3.0) - 0.918_296).abs() < 1e-6);
     assert!(entropy(0.0) <= 0.0 && (entropy(0.5) - 1.0).abs() < 1e-12);
     for rate in [0.1, 0.01, 0.001] {
-        let mut filter = Compressed::new(43, 30_000, rate).unwrap();
+        let mut filter = Compressed::new(30_000, rate).unwrap();
         fill(&mut filter, 30_000);
         let fill = filter.filter().fill();
         assert!(fill < 1.0 / 3.0 + 0.01, "{fill}");
@@ -115,7 +113,7 @@ fn compression_reaches_the_entropy_and_not_more() {
 
 #[test]
 fn a_nearly_empty_filter_is_not_a_bomb() {
-    let empty = Compressed::new(44, 1_000_000, 0.01).unwrap();
+    let empty = Compressed::new(1_000_000, 0.01).unwrap();
     assert!(empty.compressed_bytes(Codec::Zstd) < empty.raw_bytes() / 16);
     assert!(empty.to_bytes().len() as u64 >= empty.raw_bytes());
     assert_eq!(Compressed::from_bytes(&empty.to_bytes()).unwrap(), empty);
@@ -123,10 +121,10 @@ fn a_nearly_empty_filter_is_not_a_bomb() {
 
 #[test]
 fn a_hybrid_keeps_its_target() {
-    let mut filter = Hybrid::new(45, 10_000, 0.05, 0.002).unwrap();
+    let mut filter = Hybrid::new(10_000, 0.05, 0.002).unwrap();
     fill(&mut filter, 10_000);
     assert!(filter.filters().len() > 1);
     check_rate(&filter, 100_000);
     assert!(filter.expected_rate() <= 0.002 * 1.02);
-    assert!(Hybrid::new(1, 10, 0.05, 0.0).is_err());
+    assert!(Hybrid::new(10, 0.05, 0.0).is_err());
 }

@@ -1,9 +1,8 @@
 //! Structures of the family as filters of segments.
 
 use super::{absent, five_sigma, present};
-use crate::family::Shape;
 use crate::segment::CustomFilter as _;
-use crate::{KeyHash, hash_key};
+use crate::{KeyHash, Shape, hash_key};
 
 fn hashes(count: u64) -> Vec<KeyHash> {
     (0..count).map(|i| hash_key(81, &present(i))).collect()

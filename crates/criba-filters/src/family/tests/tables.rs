@@ -11,11 +11,12 @@ mod pages;
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::super::{
+use super::{absent, fill, fill_from, keys, passes, passes_from, present};
+use crate::{
     Blocked, Classic, Codec, Compressed, Cuckoo, Delete, Design, Ensemble, Fuse, Growth, Hashing,
-    Hierarchical, Hybrid, Insert, Map, Membership, Partitioned, Peeled, Quotient, Scalable,
+    Hierarchical, Hybrid, Insert, KeyHash, Map, Membership, Partitioned, Peeled, Quotient,
+    Scalable,
 };
-use super::{absent, fill, keys, passes, present};
 
 const KEYS: u64 = 100_000;
 const TRIALS: u64 = 1_000_000;
@@ -75,35 +76,35 @@ fn tables_of_all() {
         tightening: 0.5,
     };
     let all = keys(KEYS);
-    let classic = || Classic::new(1, Design::for_rate(KEYS, RATE).unwrap()).unwrap();
+    let classic = || Classic::new(Design::for_rate(KEYS, RATE).unwrap()).unwrap();
     line("classic", filled(classic));
-    line("blocked", filled(|| Blocked::new(1, KEYS, 10.5).unwrap()));
+    line("blocked", filled(|| Blocked::new(KEYS, 10.5).unwrap()));
     line(
         "partitioned",
-        filled(|| Partitioned::new(1, KEYS, RATE).unwrap()),
+        filled(|| Partitioned::new(KEYS, RATE).unwrap()),
     );
     line(
         "ensemble of 2",
-        filled(|| Ensemble::new(1, KEYS, 0.0884, RATE).unwrap()),
+        filled(|| Ensemble::new(KEYS, 0.0884, RATE).unwrap()),
     );
     line(
         "compressed",
-        filled(|| Compressed::new(1, KEYS, RATE).unwrap()),
+        filled(|| Compressed::new(KEYS, RATE).unwrap()),
     );
     line(
         "hybrid of 2",
-        filled(|| Hybrid::new(1, KEYS, 0.0625, RATE).unwrap()),
+        filled(|| Hybrid::new(KEYS, 0.0625, RATE).unwrap()),
     );
-    line("scalable", filled(|| Scalable::new(1, growth).unwrap()));
+    line("scalable", filled(|| Scalable::new(growth).unwrap()));
     line(
         "hierarchical",
-        filled(|| Hierarchical::new(1, KEYS, 0.125, RATE).unwrap()),
+        filled(|| Hierarchical::new(KEYS, 0.125, RATE).unwrap()),
     );
-    line("cuckoo", filled(|| Cuckoo::new(1, KEYS, RATE).unwrap()));
-    line("quotient", filled(|| Quotient::new(1, KEYS, RATE).unwrap()));
-    line("ribbon", || Map::set(1, &all, 7.0).unwrap());
-    line("peeled", || Peeled::set(1, &all, 7).unwrap());
-    line("binary fuse", || Fuse::set(1, &all, 7).unwrap());
+    line("cuckoo", filled(|| Cuckoo::new(KEYS, RATE).unwrap()));
+    line("quotient", filled(|| Quotient::new(KEYS, RATE).unwrap()));
+    line("ribbon", || Map::set(&all, 7.0).unwrap());
+    line("peeled", || Peeled::set(&all, 7).unwrap());
+    line("binary fuse", || Fuse::set(&all, 7).unwrap());
 }
 
 #[test]
@@ -117,13 +118,13 @@ fn tables_of_hashing() {
         Hashing::Blake2b,
     ] {
         let design = Design::for_rate(KEYS, RATE).unwrap().hashed(hashing);
-        line(hashing.name(), filled(|| Classic::new(1, design).unwrap()));
+        line(hashing.name(), filled(|| Classic::new(design).unwrap()));
         let design = Design::for_rate(200, 1e-5).unwrap().hashed(hashing);
         let hits: u64 = (0..50)
-            .map(|seed| {
-                let mut filter = Classic::new(seed, design).unwrap();
-                fill(&mut filter, 200);
-                passes(&filter, 40_000)
+            .map(|trial| {
+                let mut filter = Classic::new(design).unwrap();
+                fill_from(&mut filter, trial << 32, 200);
+                passes_from(&filter, trial << 32, 40_000)
             })
             .sum();
         println!(
@@ -138,7 +139,7 @@ fn tables_of_hashing() {
 #[ignore = "prints"]
 fn tables_of_compression() {
     for rate in [0.1, 0.05, 0.01, 0.001, 0.0001] {
-        let mut filter = Compressed::new(1, KEYS, rate).unwrap();
+        let mut filter = Compressed::new(KEYS, rate).unwrap();
         fill(&mut filter, KEYS);
         let raw = filter.raw_bytes() as f64;
         let share = |bytes: f64| bytes / raw;
@@ -167,15 +168,12 @@ fn tables_of_compression() {
 #[ignore = "prints"]
 fn tables_of_layers() {
     for (growth, tightening) in [(2.0, 0.5), (2.0, 0.8), (4.0, 0.5), (4.0, 0.8)] {
-        let mut filter = Scalable::new(
-            1,
-            Growth {
-                first_keys: 1_000,
-                first_rate: 0.01,
-                growth,
-                tightening,
-            },
-        )
+        let mut filter = Scalable::new(Growth {
+            first_keys: 1_000,
+            first_rate: 0.01,
+            growth,
+            tightening,
+        })
         .unwrap();
         fill(&mut filter, KEYS);
         println!(
@@ -188,13 +186,13 @@ fn tables_of_layers() {
         );
     }
     for (rate, target) in [(0.1, 0.001), (0.03, 0.001), (0.25, 0.001)] {
-        let mut all = Ensemble::new(1, KEYS, rate, target).unwrap();
+        let mut all = Ensemble::new(KEYS, rate, target).unwrap();
         fill(&mut all, KEYS);
         let one = Design::for_bits(KEYS, all.bits()).unwrap();
-        let mut single = Classic::new(1, one).unwrap();
+        let mut single = Classic::new(one).unwrap();
         fill(&mut single, KEYS);
         let measured = |filter: &dyn Membership| {
-            let hits = (0..TRIALS).filter(|i| filter.may_contain(&absent(*i)));
+            let hits = (0..TRIALS).filter(|i| filter.may_contain_hash(KeyHash::from(&absent(*i))));
             hits.count() as f64 / TRIALS as f64 * 100.0
         };
         println!(
@@ -216,9 +214,9 @@ fn tables_of_layers() {
 fn tables_of_limits() {
     for fingerprint_bits in [4, 6, 8, 12, 16] {
         let loads: Vec<f64> = (0..10)
-            .map(|seed| {
-                let mut filter = Cuckoo::with_shape(seed, 13, fingerprint_bits).unwrap();
-                let full = (0..).find(|i| filter.insert(&present(*i)).is_err());
+            .map(|trial| {
+                let mut filter = Cuckoo::with_shape(13, fingerprint_bits).unwrap();
+                let full = (trial << 32..).find(|i| filter.insert(&present(*i)).is_err());
                 assert!(full.is_some());
                 filter.load()
             })
@@ -229,7 +227,7 @@ fn tables_of_limits() {
     }
     for percent in [50, 75, 85, 90, 94] {
         let count = (1 << 17) * percent / 100;
-        let mut filter = Quotient::with_shape(1, 17, 7).unwrap();
+        let mut filter = Quotient::with_shape(17, 7).unwrap();
         fill(&mut filter, count);
         let churn = nanos(2_000, || {
             for i in count..count + 1_000 {
@@ -252,10 +250,15 @@ fn tables_of_limits() {
 fn tables_of_static_functions() {
     for count in [100, 1_000, 10_000, 100_000, 1_000_000] {
         let all = keys(count);
-        let seeds = (300_000 / count).clamp(1, 100);
-        let tried = |attempts: &dyn Fn(u64) -> u32| -> f64 {
-            let all: u32 = (0..seeds).map(|seed| attempts(seed << 32)).sum();
-            f64::from(all) / seeds as f64
+        let trials = (300_000 / count).clamp(1, 100);
+        let tried = |attempts: &dyn Fn(&[[u8; 8]]) -> u32| -> f64 {
+            let keys = |trial: u64| {
+                (0..count)
+                    .map(|i| present(trial << 32 | i))
+                    .collect::<Vec<_>>()
+            };
+            let all: u32 = (0..trials).map(|trial| attempts(&keys(trial))).sum();
+            f64::from(all) / trials as f64
         };
         let build = |build: &dyn Fn() -> u64| {
             nanos(count, || {
@@ -265,14 +268,14 @@ fn tables_of_static_functions() {
         let share = |bits: u64| bits as f64 / count as f64 / 8.0;
         println!(
             "| {count} | {:.3} | {:.3} | {:.3} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} |",
-            share(Map::set(1, &all, 8.0).unwrap().bits()),
-            share(Fuse::set(1, &all, 8).unwrap().bits()),
-            share(Peeled::set(1, &all, 8).unwrap().bits()),
-            tried(&|seed| Fuse::set(seed, &all, 8).unwrap().attempts()),
-            tried(&|seed| Peeled::set(seed, &all, 8).unwrap().attempts()),
-            build(&|| Map::set(1, &all, 8.0).unwrap().bits()),
-            build(&|| Fuse::set(1, &all, 8).unwrap().bits()),
-            build(&|| Peeled::set(1, &all, 8).unwrap().bits()),
+            share(Map::set(&all, 8.0).unwrap().bits()),
+            share(Fuse::set(&all, 8).unwrap().bits()),
+            share(Peeled::set(&all, 8).unwrap().bits()),
+            tried(&|keys| Fuse::set(keys, 8).unwrap().attempts()),
+            tried(&|keys| Peeled::set(keys, 8).unwrap().attempts()),
+            build(&|| Map::set(&all, 8.0).unwrap().bits()),
+            build(&|| Fuse::set(&all, 8).unwrap().bits()),
+            build(&|| Peeled::set(&all, 8).unwrap().bits()),
         );
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::KeyHash;
 
-use super::{INDEX_BITS, RANK_MAX, REGISTERS, Registers, Sketch, place};
+use super::{INDEX_BITS, KeySketch, RANK_MAX, REGISTERS, Registers, place};
 
 /// Registers that one thread raises and any number read. Relaxed: a reader sees a sketch of some
 /// of the hashes that were added, among them all of which it knows otherwise that they were.
@@ -14,6 +14,7 @@ pub struct AtomicSketch {
 
 impl AtomicSketch {
     /// Counts a hash; any number of threads may do so at once.
+    #[inline]
     pub fn insert(&self, hash: KeyHash) {
         let (register, rank) = place(hash);
         if let Some(place) = self.ranks.get(usize::from(register))
@@ -24,9 +25,9 @@ impl AtomicSketch {
     }
 
     /// What was added so far.
-    pub fn load(&self) -> Sketch {
+    pub fn load(&self) -> KeySketch {
         let load = |place: &AtomicU8| place.load(Ordering::Relaxed).min(RANK_MAX);
-        Sketch {
+        KeySketch {
             registers: Registers::from_dense(INDEX_BITS, self.ranks.iter().map(load).collect()),
         }
     }

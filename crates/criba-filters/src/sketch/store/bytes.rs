@@ -1,7 +1,8 @@
 //! A sketch as bytes. See `docs/format.md`, "Sketch".
 
 use super::super::registers::Ranks;
-use super::{INDEX_BITS, RANK_MAX, REGISTERS, Registers, SPARSE_MAX, Sketch};
+use super::{INDEX_BITS, KeySketch, RANK_MAX, REGISTERS, Registers, SPARSE_MAX};
+use crate::error::{Error, Result};
 
 /// Written to disk.
 const VERSION: u8 = 1;
@@ -21,7 +22,7 @@ const ENTRY_BYTES: usize = 3;
 const _: () = assert!(SPARSE_MAX * ENTRY_BYTES < DENSE_BYTES);
 const _: () = assert!((SPARSE_MAX + 1) * ENTRY_BYTES >= DENSE_BYTES);
 
-impl Sketch {
+impl KeySketch {
     /// 2 bytes and 3 more for each register that is not zero, at most 3074.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self.registers.ranks() {
@@ -48,14 +49,20 @@ impl Sketch {
         }
     }
 
-    /// `None` when this is no sketch that this version can read: estimates then go without it.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Sketch> {
-        let registers = match bytes.split_first_chunk::<2>()? {
-            ([VERSION, SPARSE], entries) => sparse(entries)?,
-            ([VERSION, DENSE], packed) => dense(packed)?,
-            _ => return None,
+    /// The sketch from its bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreadable`](crate::Error::Unreadable) when this is no sketch that this version can read:
+    /// estimates then go without it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<KeySketch> {
+        let registers = match bytes.split_first_chunk::<2>() {
+            Some(([VERSION, SPARSE], entries)) => sparse(entries),
+            Some(([VERSION, DENSE], packed)) => dense(packed),
+            _ => None,
         };
-        Some(Sketch { registers })
+        let registers = registers.ok_or(Error::field("the sketch of keys is damaged"))?;
+        Ok(KeySketch { registers })
     }
 }
 

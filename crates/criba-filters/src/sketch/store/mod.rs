@@ -7,7 +7,7 @@
 //! neither tables nor a switch between ranges, and the Poisson likelihood of two sketches (section 4)
 //! for what they have in common.
 //!
-//! The relative error of [`Sketch::estimate`] is 1.04 / 64 = 1.6 % (standard deviation) at any
+//! The relative error of [`KeySketch::estimate`] is 1.04 / 64 = 1.6 % (standard deviation) at any
 //! size. Sizes of single sets are known exactly in a store, so what is asked for is the overlap:
 //! see [`Union`], which is better.
 //!
@@ -44,32 +44,45 @@ const RANK_MAX: u8 = registers::rank_max(INDEX_BITS);
 const SPARSE_MAX: usize = registers::sparse_max(INDEX_BITS);
 
 /// The distinct hashes of a set, in 4 KiB of memory or less.
+///
+/// ```
+/// use criba_filters::KeyHash;
+/// use criba_filters::store::KeySketch;
+///
+/// let mut keys = KeySketch::default();
+/// ["apple", "melon", "apple"].map(|key| keys.insert(KeyHash::from(key)));
+/// assert_eq!(keys.estimate().round(), 2.0);
+/// assert_eq!(KeySketch::from_bytes(&keys.to_bytes())?, keys);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sketch {
+pub struct KeySketch {
     registers: Registers,
 }
 
-impl Default for Sketch {
-    fn default() -> Sketch {
-        Sketch {
+impl Default for KeySketch {
+    fn default() -> KeySketch {
+        KeySketch {
             registers: Registers::new(INDEX_BITS),
         }
     }
 }
 
 /// The register of a hash and its rank there.
+#[inline]
 fn place(hash: KeyHash) -> (u16, u8) {
     registers::place(hash, INDEX_BITS)
 }
 
-impl Sketch {
+impl KeySketch {
     /// Adds the hash of a key; again is the same as once.
+    #[inline]
     pub fn insert(&mut self, hash: KeyHash) {
         self.registers.insert(hash);
     }
 
     /// Adds all that the other sketch has seen.
-    pub fn merge(&mut self, other: &Sketch) {
+    pub fn merge(&mut self, other: &KeySketch) {
         self.registers.merge(&other.registers);
     }
 

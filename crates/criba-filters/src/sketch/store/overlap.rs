@@ -12,7 +12,7 @@
 //!
 //! So three histograms of ranks tell all there is to know about `x`.
 
-use super::{RANK_MAX, REGISTERS, Sketch};
+use super::{KeySketch, RANK_MAX, REGISTERS};
 
 /// Ranks that are told apart; the greatest never occurs below 2^50 keys.
 const RANKS: usize = RANK_MAX as usize;
@@ -22,7 +22,7 @@ const RANKS: usize = RANK_MAX as usize;
 const STEPS: u32 = 22;
 
 /// How many keys two sets of so many keys have in common: at most the smaller number.
-pub(super) fn common((left, a): (&Sketch, f64), (right, b): (&Sketch, f64)) -> f64 {
+pub(super) fn common((left, a): (&KeySketch, f64), (right, b): (&KeySketch, f64)) -> f64 {
     let most = a.min(b);
     if most <= 0.0 || left.is_empty() || right.is_empty() {
         return 0.0;
@@ -58,7 +58,7 @@ struct Compared {
 }
 
 impl Compared {
-    fn new(left: &Sketch, right: &Sketch) -> Compared {
+    fn new(left: &KeySketch, right: &KeySketch) -> Compared {
         let mut compared = Compared {
             right: [0; RANKS],
             left: [0; RANKS],

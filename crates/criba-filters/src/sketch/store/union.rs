@@ -1,20 +1,20 @@
 //! The size of a union of sets whose own sizes are known.
 
-use super::Sketch;
+use super::KeySketch;
 use super::overlap::common;
 
 /// A set of keys: its sketch and how many there are.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     /// Of the keys.
-    pub sketch: Sketch,
+    pub sketch: KeySketch,
     /// Number of distinct keys.
     pub count: f64,
 }
 
 impl Set {
     /// Adds a set that has no key in common with this one.
-    pub fn add_disjoint(&mut self, sketch: &Sketch, count: f64) {
+    pub fn add_disjoint(&mut self, sketch: &KeySketch, count: f64) {
         self.sketch.merge(sketch);
         self.count += count;
     }
