@@ -25,8 +25,8 @@ impl Builder {
     ///
     /// [`Error::NotAStore`](crate::Error::NotAStore) when nothing of a store is there, or the new
     /// place is not empty; [`Error::Corrupt`](crate::Error::Corrupt) when no file tells which store
-    /// it belongs to; [`Error::Locked`]; what writing gives. What cannot be read is no error but a
-    /// loss.
+    /// it belongs to; [`Error::Locked`](crate::Error::Locked); what writing gives. What cannot be
+    /// read is no error but a loss.
     pub fn repair_from(
         self,
         source: &Arc<dyn Storage>,
