@@ -4,7 +4,7 @@
 //! and the value. It is named by the number of its chunk and its place there, and never moves.
 
 use std::cmp::Ordering;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::arena::{Chunk, Filler, Spares};
 use crate::format::varint;
@@ -13,6 +13,7 @@ use crate::slice::Slice;
 use criba_filters::prefetch;
 
 use super::pool::Pool;
+use super::sync::{CHUNK_BYTES_MIN, OnceLock};
 
 /// Bytes of sequence and kind, before the lengths.
 const STAMP_BYTES: usize = 8;
@@ -20,13 +21,12 @@ const STAMP_BYTES: usize = 8;
 /// Bytes of usual entries. Of longer ones the processor fetches the rest by itself.
 const USUAL_BYTES: usize = 160;
 
-/// The first chunk is small, as many tables are; each is twice as long as the one before, up to
-/// the most, which is also what a slice that a user keeps can hold of memory.
-const CHUNK_BYTES_MIN: usize = 4 << 10;
-const CHUNK_BYTES_MAX: usize = 256 << 10;
+/// Bytes of the longest chunk of usual entries, which is also what a slice that a user keeps can
+/// hold of memory.
+pub(super) const CHUNK_BYTES_MAX: usize = 256 << 10;
 
 /// Entries begin at multiples of this, so that four bytes name them all.
-const UNIT: usize = 4;
+pub(super) const UNIT: usize = 4;
 
 /// Bits of a name that are the place in the chunk: all units of the longest in which a second
 /// entry begins.
@@ -35,7 +35,7 @@ const PLACE_BITS: u32 = (CHUNK_BYTES_MAX / UNIT).trailing_zeros();
 /// Chunks that can be named: 16 GiB of the longest. A table is a quarter of it at most
 /// ([`Builder::memtable_bytes`](crate::Builder::memtable_bytes)); the rest is for the batches that
 /// make it full.
-const CHUNKS_MAX: u32 = u32::MAX >> PLACE_BITS;
+pub(super) const CHUNKS_MAX: u32 = u32::MAX >> PLACE_BITS;
 
 /// The name of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,16 +61,16 @@ impl EntryRef {
     ///
     /// If an entry is to begin behind the first [`CHUNK_BYTES_MAX`] of a chunk: it would get the name
     /// of another.
-    fn new(chunk: u32, start: usize) -> EntryRef {
+    pub(super) fn new(chunk: u32, start: usize) -> EntryRef {
         assert!(start < CHUNK_BYTES_MAX, "no entry begins far into a chunk");
         EntryRef(chunk << PLACE_BITS | (start / UNIT) as u32)
     }
 
-    fn chunk(self) -> u32 {
+    pub(super) fn chunk(self) -> u32 {
         self.0 >> PLACE_BITS
     }
 
-    fn start(self) -> usize {
+    pub(super) fn start(self) -> usize {
         (self.0 & ((1 << PLACE_BITS) - 1)) as usize * UNIT
     }
 }
@@ -139,7 +139,7 @@ impl Adder {
         self.bytes
     }
 
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.filler.as_ref().map_or(0, |(filler, _)| filler.room())
     }
 }
@@ -230,70 +230,5 @@ impl Entries {
                 Kind::Tombstone
             },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_of_one_place() {
-        let last = CHUNK_BYTES_MAX - UNIT;
-        for (chunk, start) in [
-            (0, 0),
-            (0, last),
-            (CHUNKS_MAX - 1, 0),
-            (CHUNKS_MAX - 1, last),
-        ] {
-            let name = EntryRef::new(chunk, start);
-            assert_eq!((name.chunk(), name.start()), (chunk, start));
-            assert!(name.some().is_some());
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "far into a chunk")]
-    fn a_place_beyond_all_names_gets_none() {
-        EntryRef::new(0, CHUNK_BYTES_MAX);
-    }
-
-    #[test]
-    fn entries_come_back_as_they_were_added() {
-        let (entries, mut adder) = (Entries::new(Weak::new()), Adder::default());
-        let value = |n: u64| vec![n as u8; (n * n * 37 % 5000) as usize];
-        let key = |n: u64| format!("{n:0width$}", width = (n % 50) as usize).into_bytes();
-        let kind = |n: u64| {
-            if n.is_multiple_of(3) {
-                Kind::Tombstone
-            } else {
-                Kind::Value
-            }
-        };
-        let add = |n| entries.add(&mut adder, (&key(n), Sequence(n)), (kind(n), &value(n)));
-        let mut names: Vec<EntryRef> = (0..500).map(add).collect();
-        let long = vec![7; 1 << 20];
-        names.push(entries.add(&mut adder, (b"", Sequence::MAX), (Kind::Value, &long)));
-        // The long one has not cut short the chunk that was being filled.
-        assert!(
-            adder
-                .filler
-                .as_ref()
-                .is_some_and(|(filler, _)| filler.room() > 0)
-        );
-        for (n, &name) in (0..500).zip(&names) {
-            let entry = entries.get(name);
-            assert_eq!(
-                (entry.key(), entry.key_slice()),
-                (&*key(n), Slice::from(key(n)))
-            );
-            assert_eq!(entry.value_slice(), value(n));
-            assert_eq!((entry.sequence, entry.kind), (Sequence(n), kind(n)));
-        }
-        let last = entries.get(names[500]);
-        assert_eq!(
-            (last.sequence, last.value_slice().len()),
-            (Sequence::MAX, 1 << 20)
-        );
     }
 }

@@ -315,6 +315,8 @@ impl Tree {
         let has_best_heads = are_told_apart(below) || self.shared_prefix(inserter, left) <= prefix;
         let stays = in_order && has_best_heads;
         let instead = (!stays).then(|| {
+            // Before the right half can be reached: see `Tree::from`.
+            leaf.publish(leaf.order().divided());
             inserter.replaced.push(node);
             self.new_leaf(inserter, below, (prefix, left))
         });

@@ -4,7 +4,7 @@
 //! that is not here touches one cache line. Keys and values are copied once, to where they stay;
 //! entries are never removed, the whole table is dropped when no reader holds it any more.
 //!
-//! From the bottom up: `entries` (where keys and values lie), `node` (fourteen sorted slots),
+//! From the bottom up: `sync` (the atomics), `entries` (where keys and values lie), `node` (fourteen sorted slots),
 //! `pool` (where nodes lie), `tree`, `insert`, `walk` (the cursor).
 //!
 //! Invariants:
@@ -15,6 +15,7 @@ mod entries;
 mod insert;
 mod node;
 mod pool;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -264,7 +265,7 @@ impl Memtable {
                 }
             }
             let Some(next) = found.after else { break };
-            target = walk::at(self.tree.entry(next));
+            target = tree::at(self.tree.entry(next));
         }
         Some((keys, values))
     }

@@ -15,17 +15,11 @@
 //! seqlocks get along with programming language memory models?", 2012, section 4). Names of
 //! entries and nodes are valid whenever they are read, so that nothing worse can come of it.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering as Memory, fence,
-};
-
 use crate::key::MAX_KEY_BYTES;
 use criba_filters::prefetch;
 
 use super::entries::EntryRef;
-
-/// Slots of a node: as many as make a leaf two cache lines. The order has room for fifteen.
-pub(super) const SLOTS: usize = 14;
+use super::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Memory, SLOTS, fence};
 
 /// The name of a node as it was when it was named: its number, which of two kinds it is, and its
 /// generation.
@@ -75,6 +69,9 @@ const _: () = assert!(MAX_KEY_BYTES <= u16::MAX as usize);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Order(u64);
 
+/// The bit of an order that marks a leaf as divided; the slots leave it free.
+const DIVIDED: u64 = 1 << 63;
+
 impl Order {
     /// The first `count` slots as they are.
     pub(super) fn first(count: usize) -> Order {
@@ -98,6 +95,16 @@ impl Order {
         let below = self.0 & ((1 << at) - 1);
         let above = (self.0 >> at) << (at + 4);
         Order((below | (slot as u64) << at | above) + 1)
+    }
+
+    /// The same slots, of a leaf whose halves are about to take its place.
+    pub(super) fn divided(self) -> Order {
+        Order(self.0 | DIVIDED)
+    }
+
+    #[inline]
+    pub(super) fn is_divided(self) -> bool {
+        self.0 & DIVIDED != 0
     }
 
     pub(super) fn slots(self) -> impl Iterator<Item = usize> {
@@ -263,60 +270,5 @@ impl Inner {
 
     pub(super) fn set_child(&self, slot: usize, child: NodeRef) {
         self.children[slot].store(child.to_u64(), Memory::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_order_is_a_list_of_slots() {
-        let mut twin: Vec<usize> = Vec::new();
-        let mut order = Order::default();
-        for slot in 0..SLOTS {
-            let position = slot * 7 % (twin.len() + 1);
-            twin.insert(position, slot);
-            order = order.insert(position, slot);
-            assert_eq!(order.slots().collect::<Vec<_>>(), twin);
-        }
-        assert_eq!(order.len(), SLOTS);
-        let first = Order::first(SLOTS);
-        assert!(first.slots().eq(0..SLOTS));
-    }
-
-    #[test]
-    fn a_leaf_is_two_cache_lines() {
-        assert_eq!((size_of::<Leaf>(), size_of::<Inner>()), (128, 256));
-    }
-
-    #[test]
-    fn a_name_says_all() {
-        for is_inner in [false, true] {
-            let node = NodeRef {
-                number: u32::MAX >> 1,
-                is_inner,
-                generation: 7,
-            };
-            assert_eq!(NodeRef::from_u64(node.to_u64()), node);
-        }
-    }
-
-    #[test]
-    fn heads_are_sorted_as_keys() {
-        let keys: [&[u8]; 7] = [
-            b"",
-            b"\0",
-            b"a",
-            b"a\0b",
-            b"abcdefgh",
-            b"abcdefgi",
-            b"b\xff\xff\xff\xff\xff\xff\xff\xff",
-        ];
-        assert!(keys.is_sorted_by_key(|key| head(key, 0)));
-        assert_eq!(head(b"", 0), 0);
-        assert_eq!(head(b"abc", 7), 0);
-        assert_eq!(head(b"xyab", 2), 0x6162 << 16);
-        assert_eq!(head(b"xyabcdefghij", 2), 0x6162_6364);
     }
 }

@@ -3,16 +3,7 @@
 //! They lie in boxes of [`SEGMENT`], so that growing never stops a writer for long, and the boxes
 //! in levels of which each is twice as long as the one before, so that one is found in two steps.
 
-use std::sync::OnceLock;
-
-/// Things that are made at a time.
-const SEGMENT: usize = 64;
-
-/// Segments in the first level, as a power of two.
-const FIRST_LOG2: u32 = 4;
-
-/// Enough for 2^32 things.
-const LEVELS: usize = 23;
+use super::sync::{FIRST_LOG2, LEVELS, OnceLock, SEGMENT};
 
 type Segment<T> = OnceLock<Box<[T]>>;
 
@@ -24,7 +15,7 @@ pub(super) struct Pool<T> {
 impl<T: Default> Pool<T> {
     pub(super) fn new() -> Pool<T> {
         Pool {
-            levels: [const { OnceLock::new() }; LEVELS],
+            levels: std::array::from_fn(|_| OnceLock::new()),
         }
     }
 
@@ -55,37 +46,11 @@ impl<T: Default> Pool<T> {
 
 /// Level, segment in the level, place in the segment.
 #[inline]
-fn place(number: u32) -> (usize, usize, usize) {
+pub(super) fn place(number: u32) -> (usize, usize, usize) {
     let number = number as usize;
     // Levels begin at segments 0, 16, 48, 112 ...: 16 times 0, 1, 3, 7.
     let shifted = number / SEGMENT + (1 << FIRST_LOG2);
     let log2 = shifted.ilog2();
     let level = (log2 - FIRST_LOG2) as usize;
     (level, shifted - (1 << log2), number % SEGMENT)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    #[test]
-    fn things_keep_their_place() {
-        let pool: Pool<AtomicU32> = Pool::new();
-        for number in 0..10_000 {
-            pool.make(number).store(number, Ordering::Relaxed);
-        }
-        assert!((0..10_000).all(|number| pool.get(number).load(Ordering::Relaxed) == number));
-    }
-
-    #[test]
-    fn every_number_has_a_place_of_its_own() {
-        assert_eq!(place(0), (0, 0, 0));
-        assert_eq!(place(1023), (0, 15, 63));
-        assert_eq!(place(1024), (1, 0, 0));
-        assert_eq!(place(3071), (1, 31, 63));
-        assert_eq!(place(3072), (2, 0, 0));
-        let (level, segment, _) = place(u32::MAX);
-        assert!(level < LEVELS && segment < 1 << (level as u32 + FIRST_LOG2));
-    }
 }

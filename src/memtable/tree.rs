@@ -5,6 +5,7 @@
 //! of the old. A reader that still is in the old node finds all that was there when it came, and
 //! what came later it must not see anyway: it reads at a sequence. When the old node is given new
 //! slots, a reader that still is in it notices, and begins again at the root.
+//! A leaf is marked as divided before its right half is added above: a walk takes that half once.
 //!
 //! Invariants:
 //! 1. The least entry of a node is the separator that stands for it in the node above; only the
@@ -17,15 +18,15 @@
 //! 4. A node is recycled when nothing that can be reached from the root names its generation.
 
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicU64, Ordering as Memory};
-use std::sync::{OnceLock, Weak};
+use std::sync::Weak;
 
 use crate::arena::Spares;
 use crate::key::Sequence;
 
 use super::entries::{Entries, Entry, EntryRef};
-use super::node::{Inner, Leaf, NodeRef, Order, Prefix, SLOTS, head};
+use super::node::{Inner, Leaf, NodeRef, Order, Prefix, head};
 use super::pool::Pool;
+use super::sync::{AtomicU64, Memory, OnceLock, SLOTS, spin_loop};
 
 /// Bytes that all keys may be known to begin with: more tell them no better apart.
 pub(super) const COMMON_BYTES_MAX: usize = 64;
@@ -35,6 +36,14 @@ pub(super) const COMMON_BYTES_MAX: usize = 64;
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
     pub(super) sequence: Sequence,
+}
+
+/// Before this entry.
+pub(super) fn at(entry: Entry<'_>) -> Target<'_> {
+    Target {
+        key: entry.key(),
+        sequence: entry.sequence,
+    }
 }
 
 /// Neighbouring entries of a leaf, ascending.
@@ -193,6 +202,7 @@ impl Tree {
             if let Some(found) = self.read_below(root, &count, &read) {
                 return Some(found);
             }
+            spin_loop();
         }
     }
 
@@ -249,7 +259,15 @@ impl Tree {
         let from = |leaf: &Leaf, high: EntryRef| {
             let order = leaf.order();
             let position = self.entries_before(leaf, order, target);
-            Part::of(leaf, order, position..order.len(), high)
+            // The right half of a leaf that is being divided may be reached already, and then its
+            // separator stands here: the entries from there on come with that half.
+            let end = match high.some() {
+                Some(high) if order.is_divided() => {
+                    self.entries_before(leaf, order, at(self.entry(high)))
+                }
+                _ => order.len(),
+            };
+            Part::of(leaf, order, position..end.max(position), high)
         };
         self.read(
             |inner, order| self.children_up_to(inner, order, target),

@@ -11,7 +11,7 @@ use crate::slice::Slice;
 
 use super::Memtable;
 use super::entries::{Entry, EntryRef};
-use super::tree::Target;
+use super::tree::{Target, at};
 
 /// Before everything: newer entries of a key come first.
 pub(super) const FIRST: Target<'static> = before(b"");
@@ -38,14 +38,6 @@ pub(super) fn first_from(lower: Bound<&[u8]>) -> Target<'_> {
         Bound::Unbounded => FIRST,
         Bound::Included(key) => before(key),
         Bound::Excluded(key) => behind(key),
-    }
-}
-
-/// Before this entry.
-pub(super) fn at(entry: Entry<'_>) -> Target<'_> {
-    Target {
-        key: entry.key(),
-        sequence: entry.sequence,
     }
 }
 

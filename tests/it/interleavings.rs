@@ -4,6 +4,8 @@
 //! by step and by the same names and memory orders, what the engine does, with one key and two or
 //! three writes. Whoever changes the order of steps there changes it here. Each model also has a
 //! wrong order that it must find.
+//!
+//! The tree of the memtable needs no copy: `src/memtable/tests/model.rs` tries its own files.
 
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};

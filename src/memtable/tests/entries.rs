@@ -1,0 +1,62 @@
+//! Entries where they lie, and their names.
+
+use std::sync::Weak;
+
+use super::super::entries::{Adder, CHUNK_BYTES_MAX, CHUNKS_MAX, Entries, EntryRef, UNIT};
+use crate::key::{Kind, Sequence};
+use crate::slice::Slice;
+
+#[test]
+fn a_name_is_of_one_place() {
+    let last = CHUNK_BYTES_MAX - UNIT;
+    for (chunk, start) in [
+        (0, 0),
+        (0, last),
+        (CHUNKS_MAX - 1, 0),
+        (CHUNKS_MAX - 1, last),
+    ] {
+        let name = EntryRef::new(chunk, start);
+        assert_eq!((name.chunk(), name.start()), (chunk, start));
+        assert!(name.some().is_some());
+    }
+}
+
+#[test]
+#[should_panic(expected = "far into a chunk")]
+fn a_place_beyond_all_names_gets_none() {
+    EntryRef::new(0, CHUNK_BYTES_MAX);
+}
+
+#[test]
+fn entries_come_back_as_they_were_added() {
+    let (entries, mut adder) = (Entries::new(Weak::new()), Adder::default());
+    let value = |n: u64| vec![n as u8; (n * n * 37 % 5000) as usize];
+    let key = |n: u64| format!("{n:0width$}", width = (n % 50) as usize).into_bytes();
+    let kind = |n: u64| {
+        if n.is_multiple_of(3) {
+            Kind::Tombstone
+        } else {
+            Kind::Value
+        }
+    };
+    let add = |n| entries.add(&mut adder, (&key(n), Sequence(n)), (kind(n), &value(n)));
+    let mut names: Vec<EntryRef> = (0..500).map(add).collect();
+    let long = vec![7; 1 << 20];
+    names.push(entries.add(&mut adder, (b"", Sequence::MAX), (Kind::Value, &long)));
+    // The long one has not cut short the chunk that was being filled.
+    assert!(adder.room() > 0);
+    for (n, &name) in (0..500).zip(&names) {
+        let entry = entries.get(name);
+        assert_eq!(
+            (entry.key(), entry.key_slice()),
+            (&*key(n), Slice::from(key(n)))
+        );
+        assert_eq!(entry.value_slice(), value(n));
+        assert_eq!((entry.sequence, entry.kind), (Sequence(n), kind(n)));
+    }
+    let last = entries.get(names[500]);
+    assert_eq!(
+        (last.sequence, last.value_slice().len()),
+        (Sequence::MAX, 1 << 20)
+    );
+}
