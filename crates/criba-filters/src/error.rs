@@ -17,8 +17,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A parameter is out of its bounds, or two structures to be merged differ in shape. The sentence
-    /// names what it is.
+    /// A parameter is out of its bounds, or two structures to be merged differ in shape. The
+    /// sentence names what it is.
     Invalid(String),
     /// There is no room for one more key.
     Full {
@@ -58,8 +58,8 @@ pub enum Unreadable {
     },
     /// The checksum is wrong: bytes have changed since they were written.
     Checksum,
-    /// This rule of the format is broken. Where a checksum covers the bytes and is right, criba did not
-    /// write them.
+    /// This rule of the format is broken. Where a checksum covers the bytes and is right, criba did
+    /// not write them.
     Field(&'static str),
 }
 

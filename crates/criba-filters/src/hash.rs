@@ -1,26 +1,27 @@
 //! The one hash of a key, and how a filter splits it.
 //!
-//! A key is hashed once; every filter and sketch then derives all it needs from that one number and its own
-//! salt. All functions below but `hash_key` reach the disk: a filter block can only be read with exactly
-//! these constants, so they must not be changed. The seed of [`KeyHash::from`] reaches whoever stores a
-//! filter.
+//! A key is hashed once; every filter and sketch then derives all it needs from that one number and
+//! its own salt. All functions below but `hash_key` reach the disk: a filter block can only be read
+//! with exactly these constants, so they must not be changed. The seed of [`KeyHash::from`] reaches
+//! whoever stores a filter.
 //!
 //! Invariants:
-//! 1. `mix` and `remix` are bijections of the 64-bit numbers: hashes that are equal stay equal, and no
-//!    others become equal.
+//! 1. `mix` and `remix` are bijections of the 64-bit numbers: hashes that are equal stay equal, and
+//!    no others become equal.
 //! 2. `start_of` is monotone in the mixed hash, so sorting by hash sorts by start position.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The 64-bit hash of a key: all that a filter or a sketch takes.
 ///
-/// Bytes and strings become one by `into()`, so a key is written where a hash is asked for: XXH3 with the
-/// public seed 0. Whoever can choose keys can then choose keys that collide. Where that matters, make hashes
-/// with [`hash_key`] and a secret seed. Two keys may have equal hashes, one pair in 2^64; they are one key to
-/// every structure.
+/// Bytes and strings become one by `into()`, so a key is written where a hash is asked for: XXH3
+/// with the public seed 0. Whoever can choose keys can then choose keys that collide. Where that
+/// matters, make hashes with [`hash_key`] and a secret seed. Two keys may have equal hashes, one
+/// pair in 2^64; they are one key to every structure.
 ///
-/// A number is no key: it could be meant as a hash, or as a key in one of several widths. `KeyHash(number)`
-/// is a hash made elsewhere, which should be as good as random; `&number.to_le_bytes()` is a key.
+/// A number is no key: it could be meant as a hash, or as a key in one of several widths.
+/// `KeyHash(number)` is a hash made elsewhere, which should be as good as random;
+/// `&number.to_le_bytes()` is a key.
 ///
 /// ```
 /// use criba_filters::{KeyHash, hash_key};
@@ -53,8 +54,8 @@ impl From<&KeyHash> for KeyHash {
 
 /// Hashes a key with a seed of one's own (XXH3, 64 bits).
 ///
-/// A seed that was chosen at random and is kept secret, as a store keeps it in its manifest, leaves nobody
-/// who only chooses keys a way to choose their hashes.
+/// A seed that was chosen at random and is kept secret, as a store keeps it in its manifest, leaves
+/// nobody who only chooses keys a way to choose their hashes.
 ///
 /// ```
 /// use criba_filters::{Blocked, Insert, Membership, hash_key};
@@ -79,19 +80,19 @@ const LAYER_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The mixed hash `m` of a key in a filter block with this salt.
 ///
-/// The mixer is Pelle Evensen's "moremur" (2019), a bijection with better avalanche than the finaliser
-/// of MurmurHash3 at the same cost.
+/// The mixer is Pelle Evensen's "moremur" (2019), a bijection with better avalanche than the
+/// finaliser of MurmurHash3 at the same cost.
 #[inline]
 pub fn mix(hash: KeyHash, salt: u64) -> u64 {
     scramble(hash.0 ^ salt)
 }
 
-/// Step between the salts of filters and rows that must be independent: 2^64 over the square root of 5, made
-/// odd. Must not be changed.
+/// Step between the salts of filters and rows that must be independent: 2^64 over the square root
+/// of 5, made odd. Must not be changed.
 const SALT_STEP: u64 = 0x727c_9716_ffb7_64d5;
 
-/// The mixed hash of a key in the filter, or row, with this number. Those of other numbers are as good as
-/// independent.
+/// The mixed hash of a key in the filter, or row, with this number. Those of other numbers are as
+/// good as independent.
 #[inline]
 pub(crate) fn mix_for(hash: KeyHash, number: u64) -> u64 {
     mix(hash, number.wrapping_mul(SALT_STEP))
@@ -136,8 +137,8 @@ pub(crate) fn least_of(start: u64, count: u64) -> Option<u64> {
 
 /// The 64 coefficients of a key's equation; the lowest is always 1.
 ///
-/// Keys with neighbouring starts share the high bits of `mixed`; the product carries the low bits up
-/// and the shift brings them back down.
+/// Keys with neighbouring starts share the high bits of `mixed`; the product carries the low bits
+/// up and the shift brings them back down.
 #[inline]
 pub(crate) fn coefficients(mixed: u64) -> u64 {
     let product = mixed.wrapping_mul(COEFFICIENT_FACTOR);

@@ -1,8 +1,9 @@
 //! Filters and sketches: structures that answer from 64-bit hashes, in little memory.
 //!
-//! A *filter* says of a key *no*, which is certain, or *maybe*, which is wrong for an absent key with a small
-//! probability, its *rate*. A *sketch* summarises a stream of keys: how often each came, how many distinct
-//! ones there were. Anything that becomes a [`KeyHash`] can be put in and asked for: bytes, strings, hashes.
+//! A *filter* says of a key *no*, which is certain, or *maybe*, which is wrong for an absent key
+//! with a small probability, its *rate*. A *sketch* summarises a stream of keys: how often each
+//! came, how many distinct ones there were. Anything that becomes a [`KeyHash`] can be put in and
+//! asked for: bytes, strings, hashes.
 //!
 //! ```
 //! use criba_filters::{Blocked, CountMin, Insert, Membership, Sketch};
@@ -40,7 +41,8 @@
 //!
 //! # Sketches
 //!
-//! `N` is the length of the stream. Each is a [`Sketch`], except for [`SpaceSaving`], which keeps the keys.
+//! `N` is the length of the stream. Each is a [`Sketch`], except for [`SpaceSaving`], which keeps
+//! the keys.
 //!
 //! | structure | question | error | [`Merge`] | counts taken back |
 //! |---|---|---|---|---|
@@ -55,20 +57,21 @@
 //!
 //! # Rules for all
 //!
-//! - A structure sees hashes and never keys, so two of them can be merged, and a key looked up, only with
-//!   hashes of one seed. [`KeyHash`] says when a secret seed is needed.
+//! - A structure sees hashes and never keys, so two of them can be merged, and a key looked up,
+//!   only with hashes of one seed. [`KeyHash`] says when a secret seed is needed.
 //! - `to_bytes` writes a frame with kind, version and checksum. `from_bytes` refuses with
-//!   [`Error::Unreadable`] what was changed, cut, or written by something else. It never panics, and takes no
-//!   more memory than a small multiple of the bytes.
+//!   [`Error::Unreadable`] what was changed, cut, or written by something else. It never panics,
+//!   and takes no more memory than a small multiple of the bytes.
 //! - Equal calls give equal bytes, on every machine.
-//! - One thread writes at a time. Count in one structure for each thread, and [`merge`](Merge::merge).
+//! - One thread writes at a time. Count in one structure for each thread, and
+//!   [`merge`](Merge::merge).
 //! - Sizes follow the functions in [`formulas`].
 //!
-//! Each structure has a page in `docs/filters/` of the crate, with its formulas, what was measured, what it
-//! costs, and when to use it; `docs/filters.md` and `docs/sketches.md` compare them.
+//! Each structure has a page in `docs/filters/` of the crate, with its formulas, what was measured,
+//! what it costs, and when to use it; `docs/filters.md` and `docs/sketches.md` compare them.
 //!
-//! The modules [`segment`] and [`store`] hold what [criba](https://docs.rs/criba), the store, keeps of the
-//! keys of an immutable sorted file. The crate itself reads and writes no files.
+//! The modules [`segment`] and [`store`] hold what [criba](https://docs.rs/criba), the store, keeps
+//! of the keys of an immutable sorted file. The crate itself reads and writes no files.
 
 mod error;
 mod family;

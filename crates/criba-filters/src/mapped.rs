@@ -1,8 +1,8 @@
 //! Vectors for what is large and soon given back.
 //!
-//! What an allocator gets back it keeps, and the more of it the larger the pieces are that it is used to:
-//! memory in which a filter was built would stay with each thread that ever built one. Here it comes from
-//! the system and goes back to it.
+//! What an allocator gets back it keeps, and the more of it the larger the pieces are that it is
+//! used to: memory in which a filter was built would stay with each thread that ever built one.
+//! Here it comes from the system and goes back to it.
 #![expect(
     unsafe_code,
     reason = "numbers lie in memory that the system has mapped"
@@ -15,8 +15,8 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// From this many bytes on, memory comes from the system and goes back to it. An allocator would keep
-/// what it gets back, as something that lives longer lies behind it.
+/// From this many bytes on, memory comes from the system and goes back to it. An allocator would
+/// keep what it gets back, as something that lives longer lies behind it.
 const MAPPED_BYTES_MIN: usize = 256 << 10;
 
 /// A vector in memory of the allocator, while it is short, or of the system.
@@ -47,11 +47,12 @@ impl<T: Copy> Mapped<T> {
         self.map.len() / size_of::<T>()
     }
 
-    /// All of the memory: values of any type may begin where a map does, as that is where a page does.
+    /// All of the memory: values of any type may begin where a map does, as that is where a page
+    /// does.
     fn slots(&mut self) -> &mut [MaybeUninit<T>] {
         let count = self.capacity();
-        // SAFETY: the map is at least as long as so many values, is borrowed as mutably as the slots
-        // are, and no slot need be a value.
+        // SAFETY: the map is at least as long as so many values, is borrowed as mutably as the
+        // slots are, and no slot need be a value.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast(), count) }
     }
 
@@ -121,8 +122,8 @@ impl<T: Copy> MappedVec<T> {
         }
     }
 
-    /// These values in place of all that was there. Makes room for all at once, if the iterator knows how
-    /// many there are.
+    /// These values in place of all that was there. Makes room for all at once, if the iterator
+    /// knows how many there are.
     pub(crate) fn assign(&mut self, values: impl Iterator<Item = T>) {
         let least = values.size_hint().0;
         if least > self.capacity() {

@@ -1,5 +1,5 @@
-//! The examples in the README, in `docs/filters/` and in `docs/sketches.md`, as tests of the documentation: each
-//! page is the documentation of a type that exists for nothing else.
+//! The examples in the README, in `docs/filters/` and in `docs/sketches.md`, as tests of the
+//! documentation: each page is the documentation of a type that exists for nothing else.
 
 macro_rules! pages {
     ($($page:ident = $path:literal,)*) => {$(

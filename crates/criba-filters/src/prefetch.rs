@@ -1,8 +1,8 @@
 //! Memory that is brought into the processor's cache before it is read.
 //!
-//! A lookup asks several filters, most of them in vain, then looks into a block, and each is somewhere in
-//! memory that it did not look at lately. One after the other they cost a wait each; begun together, one
-//! wait.
+//! A lookup asks several filters, most of them in vain, then looks into a block, and each is
+//! somewhere in memory that it did not look at lately. One after the other they cost a wait each;
+//! begun together, one wait.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(

@@ -1,8 +1,8 @@
 //! What structures have in common: sets, maps, sketches, merging.
 //!
-//! Each method that takes a key takes anything that becomes a [`KeyHash`]: bytes, a string, or a hash made
-//! before. Beside it stands one that takes the hash alone; implementations have only that, and a
-//! `dyn Membership` has it too.
+//! Each method that takes a key takes anything that becomes a [`KeyHash`]: bytes, a string, or a
+//! hash made before. Beside it stands one that takes the hash alone; implementations have only
+//! that, and a `dyn Membership` has it too.
 
 use crate::{KeyHash, Result};
 
@@ -152,7 +152,8 @@ pub trait Lookup: Membership {
     }
 }
 
-/// A summary of a stream of keys in little memory. What it estimates differs, and is a method of its own.
+/// A summary of a stream of keys in little memory. What it estimates differs, and is a method of
+/// its own.
 ///
 /// ```
 /// use criba_filters::{CountMin, HyperLogLog, Sketch};
@@ -200,8 +201,8 @@ pub trait Sketch {
 
 /// Two structures of one kind made one.
 ///
-/// Each structure says what it promises of the keys of both together. Both must have hashed their keys with
-/// one seed, which they cannot check.
+/// Each structure says what it promises of the keys of both together. Both must have hashed their
+/// keys with one seed, which they cannot check.
 ///
 /// ```
 /// use criba_filters::{HyperLogLog, Merge, Sketch};
@@ -220,7 +221,7 @@ pub trait Merge {
     /// # Errors
     ///
     /// [`Error::Invalid`](crate::Error::Invalid) if they differ in shape,
-    /// [`Error::Full`](crate::Error::Full) where there is no room for all keys. This one is then as it
-    /// was before.
+    /// [`Error::Full`](crate::Error::Full) where there is no room for all keys. This one is then as
+    /// it was before.
     fn merge(&mut self, other: &Self) -> Result<()>;
 }

@@ -5,7 +5,8 @@ use super::parts;
 use crate::error::{Error, Result};
 use crate::{Insert, KeyHash, Membership, Merge};
 
-/// A filter of which several can agree: [`Classic`](crate::Classic), [`Compressed`](crate::Compressed).
+/// A filter of which several can agree: [`Classic`](crate::Classic),
+/// [`Compressed`](crate::Compressed).
 pub trait Member: Membership + Insert {
     /// What the bytes of several of them begin with. Written by
     /// [`to_bytes`](Membership::to_bytes); must not be changed.

@@ -176,8 +176,8 @@ pub(super) fn cell(words: &[u64], width: u32, at: u64) -> u64 {
     let last = first + u64::from(width) - 1;
     let shift = first % 64;
     let low = words[(first / 64) as usize] >> shift;
-    // Where the cell does not go over into another word, this is the same one, and what it adds is above
-    // the width. A branch would be guessed wrong too often.
+    // Where the cell does not go over into another word, this is the same one, and what it adds is
+    // above the width. A branch would be guessed wrong too often.
     let high = (words[(last / 64) as usize] << 1) << (63 - shift);
     (low | high) & (u64::MAX >> (64 - width))
 }

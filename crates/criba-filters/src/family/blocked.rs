@@ -1,11 +1,13 @@
 //! The blocked Bloom filter: all bits of a key lie in one cache line.
 //!
-//! Putze, Sanders, Singler, "Cache-, hash- and space-efficient Bloom filters" (2007). The filter that
-//! segments carry as [`FilterKind::Bloom`](crate::segment::FilterKind::Bloom), here with insertion.
+//! Putze, Sanders, Singler, "Cache-, hash- and space-efficient Bloom filters" (2007). The filter
+//! that segments carry as [`FilterKind::Bloom`](crate::segment::FilterKind::Bloom), here with
+//! insertion.
 //!
-//! **Memory** that of a Bloom filter and some more for the same rate, as lines do not all get equally
-//! many keys: at 1 % about 0.35 bits per key, at 0.1 % about 1.2. **Cost** one cache line to insert and
-//! to look up, whatever the rate. **Can** take keys beyond its capacity. **Cannot** delete or grow.
+//! **Memory** that of a Bloom filter and some more for the same rate, as lines do not all get
+//! equally many keys: at 1 % about 0.35 bits per key, at 0.1 % about 1.2. **Cost** one cache line
+//! to insert and to look up, whatever the rate. **Can** take keys beyond its capacity. **Cannot**
+//! delete or grow.
 
 use super::bits::{BITS_MAX, Bits};
 use super::frame::{self, Fields, Kind, require};
@@ -40,8 +42,8 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// An empty filter for so many keys (0 is taken as 1) at so many bits each, 1.0 to 64.0; fractions
-    /// count, in whole lines.
+    /// An empty filter for so many keys (0 is taken as 1) at so many bits each, 1.0 to 64.0;
+    /// fractions count, in whole lines.
     ///
     /// # Errors
     ///

@@ -2,11 +2,11 @@
 //!
 //! Bloom, "Space/time trade-offs in hash coding with allowable errors" (1970).
 //!
-//! **Memory** 1.44 log2(1/p) bits per key, 44 % above the least that is possible. **Cost** `k` random
-//! accesses to insert, and for a key that is there; about two for one that is not, at half of the bits
-//! set. **Can** take keys beyond its capacity (the rate rises), be united with and cut with another of
-//! the same design, and tell about how many keys are in it. **Cannot** delete, list its keys,
-//! or grow.
+//! **Memory** 1.44 log2(1/p) bits per key, 44 % above the least that is possible. **Cost** `k`
+//! random accesses to insert, and for a key that is there; about two for one that is not, at half
+//! of the bits set. **Can** take keys beyond its capacity (the rate rises), be united with and cut
+//! with another of the same design, and tell about how many keys are in it. **Cannot** delete, list
+//! its keys, or grow.
 
 use super::bits::Bits;
 use super::design::{Design, estimate_for, rate_for};
@@ -93,9 +93,9 @@ impl Classic {
         (self.design.keys as f64 - self.estimate()).round() as u64
     }
 
-    /// The filter of all keys of either; exactly the one that they would give together. Where both have
-    /// keys in common, [`merge`](Merge::merge) would count these twice; here the number of keys is
-    /// estimated.
+    /// The filter of all keys of either; exactly the one that they would give together. Where both
+    /// have keys in common, [`merge`](Merge::merge) would count these twice; here the number of
+    /// keys is estimated.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl Classic {
         self.combine(other, |a, b| a | b)
     }
 
-    /// A filter that no key of both is denied by. Its rate is at most that of either, but above that
-    /// of a filter of the common keys alone: bits of different keys meet.
+    /// A filter that no key of both is denied by. Its rate is at most that of either, but above
+    /// that of a filter of the common keys alone: bits of different keys meet.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl Classic {
         Ok(self.union(other)?.estimate())
     }
 
-    /// How many distinct keys are in both, by inclusion and exclusion; at least 0. Its error is that
-    /// of the union, however few the common keys are.
+    /// How many distinct keys are in both, by inclusion and exclusion; at least 0. Its error is
+    /// that of the union, however few the common keys are.
     ///
     /// # Errors
     ///

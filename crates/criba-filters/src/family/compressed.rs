@@ -1,10 +1,10 @@
 //! A Bloom filter made to be compressed: fewer probes, so that fewer bits are set.
 //!
-//! Mitzenmacher, "Compressed Bloom filters" (2001, 2002). The filter of least rate for its memory has
-//! half of its bits set and cannot be compressed at all. With fewer probes the bits are biased and the
-//! bytes shrink toward the entropy `H(fill)`: at a fill of 1/3 to 0.918 of the size, not to a quarter.
-//! What is gained is small: for the same bytes on the wire a larger array with fewer probes has a
-//! lower rate.
+//! Mitzenmacher, "Compressed Bloom filters" (2001, 2002). The filter of least rate for its memory
+//! has half of its bits set and cannot be compressed at all. With fewer probes the bits are biased
+//! and the bytes shrink toward the entropy `H(fill)`: at a fill of 1/3 to 0.918 of the size, not to
+//! a quarter. What is gained is small: for the same bytes on the wire a larger array with fewer
+//! probes has a lower rate.
 //!
 //! **Memory** *more* than a Bloom filter of the same rate while it is asked, as it is asked
 //! uncompressed; [`Compressed::to_bytes`](Membership::to_bytes) is what shrinks. **Cost** fewer
@@ -24,8 +24,8 @@ const VERSION: u8 = 2;
 const RAW: u8 = 0;
 const ZSTD: u8 = 1;
 
-/// Nearly empty filters shrink without bound; they are stored as they are instead, so that nobody who
-/// reads bytes allocates more than so many times their length.
+/// Nearly empty filters shrink without bound; they are stored as they are instead, so that nobody
+/// who reads bytes allocates more than so many times their length.
 const EXPANSION_MAX: usize = 16;
 const ZSTD_LEVEL: i32 = 3;
 
@@ -77,8 +77,9 @@ pub struct Compressed {
 }
 
 impl Compressed {
-    /// An empty filter for so many keys (0 is taken as 1) with the bits of a Bloom filter of this rate,
-    /// and so few probes that at most a third of them will be set. Its own rate is therefore higher.
+    /// An empty filter for so many keys (0 is taken as 1) with the bits of a Bloom filter of this
+    /// rate, and so few probes that at most a third of them will be set. Its own rate is therefore
+    /// higher.
     ///
     /// Below 2.5 bits per key one probe is too many for that, and is taken nevertheless.
     ///

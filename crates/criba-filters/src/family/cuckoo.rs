@@ -1,13 +1,14 @@
 //! The cuckoo filter: fingerprints in buckets of four, each in one of two.
 //!
-//! Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter: practically better than Bloom" (2014). The
-//! other bucket of a fingerprint follows from its bucket and itself, so one that is in the way can be
-//! moved without its key.
+//! Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter: practically better than Bloom" (2014).
+//! The other bucket of a fingerprint follows from its bucket and itself, so one that is in the way
+//! can be moved without its key.
 //!
-//! **Memory** `(log2(1/p) + 3) / load` bits per key; the load reaches about 0.95 before it is full, but
-//! the number of buckets is a power of two, so it may be half of that. **Cost** two random accesses to
-//! look up; insertion moves ever more fingerprints as it fills. **Can** delete, and hold a key up to
-//! eight times. **Can** be merged, as far as there is room. **Cannot** take keys when it is full, or grow.
+//! **Memory** `(log2(1/p) + 3) / load` bits per key; the load reaches about 0.95 before it is full,
+//! but the number of buckets is a power of two, so it may be half of that. **Cost** two random
+//! accesses to look up; insertion moves ever more fingerprints as it fills. **Can** delete, and
+//! hold a key up to eight times. **Can** be merged, as far as there is room. **Cannot** take keys
+//! when it is full, or grow.
 
 use super::bits::Cells;
 use super::design::check_rate;
@@ -161,7 +162,8 @@ impl Cuckoo {
         placed
     }
 
-    /// Makes room by moving fingerprints to their other buckets; takes all moves back if that fails.
+    /// Makes room by moving fingerprints to their other buckets; takes all moves back if that
+    /// fails.
     fn push(&mut self, mut bucket: u64, mut print: u64) -> bool {
         let mut moved = Vec::new();
         for step in 0..MOVES_MAX {

@@ -1,8 +1,8 @@
 //! The size of a Bloom filter: bits and probes for so many keys at such a rate.
 //!
-//! Bloom, "Space/time trade-offs in hash coding with allowable errors" (1970); in the form used here
-//! Broder, Mitzenmacher, "Network applications of Bloom filters: a survey" (2004), section 2. The
-//! number of keys from the bits that are set: Swamidass, Baldi, "Mathematical correction for
+//! Bloom, "Space/time trade-offs in hash coding with allowable errors" (1970); in the form used
+//! here Broder, Mitzenmacher, "Network applications of Bloom filters: a survey" (2004), section 2.
+//! The number of keys from the bits that are set: Swamidass, Baldi, "Mathematical correction for
 //! fingerprint similarity measures" (2007).
 
 use super::Hashing;

@@ -1,14 +1,14 @@
 //! An ensemble: several Bloom filters with different salts, which must agree.
 //!
-//! To come from a rate `p` to a rate `D` takes `r = ceil(ln D / ln p)` filters, as independent rates
-//! multiply.
+//! To come from a rate `p` to a rate `D` takes `r = ceil(ln D / ln p)` filters, as independent
+//! rates multiply.
 //!
 //! **Memory** `r` times 1.44 log2(1/p) bits per key, that is 1.44 log2(1/p^r): exactly what *one*
-//! filter of the final rate takes, which is what makes one filter the better choice: it has the same
-//! memory, the same number of probes, one hash instead of `r`, and no rounding in each part. What an
-//! ensemble is good for: filters that exist already, or that lie in different places. **Cost** for a
-//! key that is there all `r k` probes; for one that is not mostly those of the first filter.
-//! **Cannot** delete or grow.
+//! filter of the final rate takes, which is what makes one filter the better choice: it has the
+//! same memory, the same number of probes, one hash instead of `r`, and no rounding in each part.
+//! What an ensemble is good for: filters that exist already, or that lie in different places.
+//! **Cost** for a key that is there all `r k` probes; for one that is not mostly those of the first
+//! filter. **Cannot** delete or grow.
 
 use super::design::{check_rate, rate_for};
 use super::{Agreeing, Classic, Design, Member, probes_for};

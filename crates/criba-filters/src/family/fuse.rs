@@ -2,13 +2,13 @@
 //!
 //! Graf, Lemire, "Binary fuse filters: fast and smaller than xor filters" (2022), section 3; after
 //! Dietzfelbinger, Walzer, "Dense peelable random uniform hypergraphs" (2019). Works as told in
-//! `peel.rs`, with the cells of a key in three consecutive short segments: peeling begins at both ends
-//! of the array and works inwards, so that fewer cells are enough.
+//! `peel.rs`, with the cells of a key in three consecutive short segments: peeling begins at both
+//! ends of the array and works inwards, so that fewer cells are enough.
 //!
 //! **Memory** 1.125 times the bits of a value and of its check at a million keys and more, 1.16 at
-//! 200,000, 1.2 at 37,000, 1.4 at 700, and whole segments. **Cost** three accesses within a few pages, always; faster to
-//! build than random cells. **Can** return values. **Cannot** be changed, be merged, list its keys, or have
-//! fractions of bits.
+//! 200,000, 1.2 at 37,000, 1.4 at 700, and whole segments. **Cost** three accesses within a few
+//! pages, always; faster to build than random cells. **Can** return values. **Cannot** be changed,
+//! be merged, list its keys, or have fractions of bits.
 
 use super::peel::{Graph, SEGMENT_BITS_MAX};
 use super::{Choice, ThreeCells};

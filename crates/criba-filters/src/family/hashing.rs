@@ -2,16 +2,17 @@
 //!
 //! - **double**: the mixed hash and from it a step; bit `i` is at hash + i * step. Kirsch,
 //!   Mitzenmacher, "Less hashing, same performance: building a better Bloom filter" (2006): two
-//!   numbers are as good as `k` hashes, in the limit. In a filter of `m` bits a few of every `k m` keys
-//!   get a step so close to 0, 1/2 or 1/3 of the array that their bits fall together and are often
-//!   all set: in a small filter of low rate that is more than the rate itself.
+//!   numbers are as good as `k` hashes, in the limit. In a filter of `m` bits a few of every `k m`
+//!   keys get a step so close to 0, 1/2 or 1/3 of the array that their bits fall together and are
+//!   often all set: in a small filter of low rate that is more than the rate itself.
 //! - **xxh3**: the same with a step that grows by a constant from bit to bit, which no key can have
 //!   bad luck with.
-//! - **enhanced**: bit `i` is at (h1 + i h2 + i^2) mod m, from MurmurHash3 (32 bits, Appleby 2011) and
-//!   FNV-1 (Fowler, Noll, Vo 1991). Dillinger, Manolios, "Bloom filters in probabilistic
-//!   verification" (2004): the square keeps two keys with equal h2 apart. 32 bits each; for comparison.
-//! - **BLAKE2b** (Aumasson et al., 2013): `k` independent hashes, salted with their number; the slow
-//!   standard that theory assumes. With the cargo feature `lab` only.
+//! - **enhanced**: bit `i` is at (h1 + i h2 + i^2) mod m, from MurmurHash3 (32 bits, Appleby 2011)
+//!   and FNV-1 (Fowler, Noll, Vo 1991). Dillinger, Manolios, "Bloom filters in probabilistic
+//!   verification" (2004): the square keeps two keys with equal h2 apart. 32 bits each; for
+//!   comparison.
+//! - **BLAKE2b** (Aumasson et al., 2013): `k` independent hashes, salted with their number; the
+//!   slow standard that theory assumes. With the cargo feature `lab` only.
 //!
 //! The last two hash the eight bytes of the mixed hash, not the key: a filter never sees keys.
 //!
@@ -39,7 +40,8 @@ pub enum Hashing {
     Xxh3,
     /// The hash of the key and a step that stays: the rate of small filters is above theory.
     Double,
-    /// Enhanced double hashing, h1 + i h2 + i^2, of MurmurHash3-32 and FNV-1 of the hash; up to 2^32 bits.
+    /// Enhanced double hashing, h1 + i h2 + i^2, of MurmurHash3-32 and FNV-1 of the hash; up to
+    /// 2^32 bits.
     Enhanced,
     /// A salted BLAKE2b of the hash for each bit.
     #[cfg(feature = "lab")]

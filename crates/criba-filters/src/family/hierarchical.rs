@@ -1,12 +1,12 @@
 //! A small filter in front of a large one.
 //!
-//! Both hold all keys. Most absent keys are denied by the small filter, which stays in a nearer cache
-//! than the large one; those that pass are asked again.
+//! Both hold all keys. Most absent keys are denied by the small filter, which stays in a nearer
+//! cache than the large one; those that pass are asked again.
 //!
 //! **Memory** that of both: for the product of the rates, as much as one filter of that rate, see
-//! [`Ensemble`](super::Ensemble). **Cost** for an absent key mostly that of the small filter; for a key
-//! that is there that of both, more than of one. It pays where most keys asked for are absent and the
-//! large filter does not fit the cache that the small one fits. **Cannot** delete or grow.
+//! [`Ensemble`](super::Ensemble). **Cost** for an absent key mostly that of the small filter; for a
+//! key that is there that of both, more than of one. It pays where most keys asked for are absent
+//! and the large filter does not fit the cache that the small one fits. **Cannot** delete or grow.
 
 use super::frame::{self, Kind};
 use super::{Classic, Design, parts};
@@ -35,13 +35,13 @@ pub struct Hierarchical {
 }
 
 impl Hierarchical {
-    /// Empty filters for so many keys: the front of rate `front_rate`, the back of so much that both
-    /// together have `rate`, which is lower.
+    /// Empty filters for so many keys: the front of rate `front_rate`, the back of so much that
+    /// both together have `rate`, which is lower.
     ///
     /// # Errors
     ///
-    /// If a rate is not from 2^-64 to below 1, if `rate` is not below `front_rate`, or a filter would
-    /// need more than 2^36 bits.
+    /// If a rate is not from 2^-64 to below 1, if `rate` is not below `front_rate`, or a filter
+    /// would need more than 2^36 bits.
     pub fn new(keys: u64, front_rate: f64, rate: f64) -> Result<Self> {
         super::design::check_rate(rate)?;
         let front = Design::for_rate(keys, front_rate)?;

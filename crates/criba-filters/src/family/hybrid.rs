@@ -1,9 +1,9 @@
 //! The hybrid: an ensemble of filters made to be compressed.
 //!
-//! It has what both parts have, and nothing else: **memory** while it is asked more than that of one
-//! Bloom filter of the same rate, **bytes** on the wire near the entropy of its bits, **cost** few
-//! probes in each of several filters. One compressed filter with the memory of all does the same with
-//! one hash. **Cannot** delete or grow.
+//! It has what both parts have, and nothing else: **memory** while it is asked more than that of
+//! one Bloom filter of the same rate, **bytes** on the wire near the entropy of its bits, **cost**
+//! few probes in each of several filters. One compressed filter with the memory of all does the
+//! same with one hash. **Cannot** delete or grow.
 
 use super::design::check_rate;
 use super::ensemble::members_for;
@@ -29,13 +29,14 @@ impl Member for Compressed {
 }
 
 impl Agreeing<Compressed> {
-    /// Empty filters, each with the bits of a Bloom filter of rate `rate`, so many that all together
-    /// have at most rate `target` by theory. The rate of one is not `rate`: it has fewer probes.
+    /// Empty filters, each with the bits of a Bloom filter of rate `rate`, so many that all
+    /// together have at most rate `target` by theory. The rate of one is not `rate`: it has fewer
+    /// probes.
     ///
     /// # Errors
     ///
-    /// If a rate is not from 2^-64 to below 1, a filter would need more than 2^36 bits, or more than
-    /// 1024 filters would be needed.
+    /// If a rate is not from 2^-64 to below 1, a filter would need more than 2^36 bits, or more
+    /// than 1024 filters would be needed.
     pub fn new(keys: u64, rate: f64, target: f64) -> Result<Self> {
         check_rate(target)?;
         let first = Compressed::new(keys, rate)?;

@@ -2,13 +2,13 @@
 //!
 //! Chazelle, Kilian, Rubinfeld, Tal, "The Bloomier filter" (2004); solved as in Dillinger,
 //! Hübschle-Schneider, Sanders, Walzer, "Fast succinct retrieval and approximate membership using
-//! ribbon" (2022). It is what segments carry, from keys to their block; here for any value, and, without
-//! value, as a set.
+//! ribbon" (2022). It is what segments carry, from keys to their block; here for any value, and,
+//! without value, as a set.
 //!
-//! **Memory** about 1.01 times the bits of a value and of its check, at 100,000 keys and more; they may
-//! be fractions. **Cost** one window of consecutive words; to build, one pass of elimination over
-//! sorted hashes, and 32 bytes per key. **Can** return values, of absent keys too if no bits check
-//! them. **Cannot** be changed, be merged, or list its keys.
+//! **Memory** about 1.01 times the bits of a value and of its check, at 100,000 keys and more; they
+//! may be fractions. **Cost** one window of consecutive words; to build, one pass of elimination
+//! over sorted hashes, and 32 bytes per key. **Can** return values, of absent keys too if no bits
+//! check them. **Cannot** be changed, be merged, or list its keys.
 
 use super::frame::{self, Kind, put_words, require};
 use super::values::Layout;

@@ -1,9 +1,10 @@
-//! Filters: approximate sets and static maps of key hashes. The front page of the crate has the table of all.
+//! Filters: approximate sets and static maps of key hashes. The front page of the crate has the
+//! table of all.
 //!
 //! Invariants, tested for each:
 //! 1. A key that was put in, and not deleted, is never denied.
-//! 2. `to_bytes` and `from_bytes` are inverse; bytes that were damaged are refused, and no bytes lead to a
-//!    panic or to more memory than a small multiple of their length.
+//! 2. `to_bytes` and `from_bytes` are inverse; bytes that were damaged are refused, and no bytes
+//!    lead to a panic or to more memory than a small multiple of their length.
 //! 3. Equal calls give equal bytes.
 
 mod agreeing;

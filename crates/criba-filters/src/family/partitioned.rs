@@ -3,11 +3,11 @@
 //! Mullin, "A second look at Bloom filters" (1983); Chang, Feng, Li, "Approximate caches for packet
 //! classification" (2004).
 //!
-//! **Memory** that of a Bloom filter. **Cost** `k` random accesses, one to each part, so that parts may
-//! be memories of their own and be asked at the same time. A key sets exactly `k` bits: no two probes
-//! of it meet, and a little more bits are set than in one array, which makes the rate a little higher
-//! (by a factor that tends to 1 as the filter grows). **Can** take keys beyond its capacity.
-//! **Cannot** delete or grow.
+//! **Memory** that of a Bloom filter. **Cost** `k` random accesses, one to each part, so that parts
+//! may be memories of their own and be asked at the same time. A key sets exactly `k` bits: no two
+//! probes of it meet, and a little more bits are set than in one array, which makes the rate a
+//! little higher (by a factor that tends to 1 as the filter grows). **Can** take keys beyond its
+//! capacity. **Cannot** delete or grow.
 
 use super::Hashing;
 use super::bits::Bits;

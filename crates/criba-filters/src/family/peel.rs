@@ -1,11 +1,12 @@
 //! Static functions by peeling: a key's cell is the XOR of three cells.
 //!
 //! Majewski, Wormald, Havas, Czech, "A family of perfect hashing methods" (1996); Botelho, Pagh,
-//! Ziviani, "Simple and space-efficient minimal perfect hash functions" (2007). Keys are the edges of
-//! a hypergraph with three cells each. A cell that only one key still has is taken from that key, and
-//! the key from the graph; if that takes all keys, the cells are filled in the opposite order, each
-//! key with one cell that no earlier one needs. Whether it does depends on cells per key: almost
-//! always above 1.222 where cells are random, above 1.09 where a key's cells are neighbours.
+//! Ziviani, "Simple and space-efficient minimal perfect hash functions" (2007). Keys are the edges
+//! of a hypergraph with three cells each. A cell that only one key still has is taken from that
+//! key, and the key from the graph; if that takes all keys, the cells are filled in the opposite
+//! order, each key with one cell that no earlier one needs. Whether it does depends on cells per
+//! key: almost always above 1.222 where cells are random, above 1.09 where a key's cells are
+//! neighbours.
 //!
 //! Memory to build: 16 bytes per key for the rows, 8 per cell and 8 per key for the order.
 
@@ -139,8 +140,8 @@ impl Function {
         Self::build(layout, rows, graph)
     }
 
-    /// Solves with the first salt from 0 on that has a solution. `graph` gives the shape for a number of
-    /// distinct keys.
+    /// Solves with the first salt from 0 on that has a solution. `graph` gives the shape for a
+    /// number of distinct keys.
     fn build(layout: Layout, mut rows: Vec<Row>, graph: impl Fn(u64) -> Graph) -> Result<Self> {
         if rows.len() > KEYS_MAX {
             return Error::invalid(format!(
@@ -239,8 +240,8 @@ impl Function {
     }
 }
 
-/// Brings rows into the order of their hashes, so that keys with neighbouring cells are handled one after the
-/// other, and keeps one of those with equal hashes.
+/// Brings rows into the order of their hashes, so that keys with neighbouring cells are handled one
+/// after the other, and keeps one of those with equal hashes.
 fn sort(rows: &mut Vec<Row>) {
     rows.sort_unstable_by_key(|row| row.bits);
     rows.dedup_by_key(|row| row.bits);

@@ -1,12 +1,12 @@
 //! The Bloomier filter by peeling: three random cells per key, 1.23 cells for each.
 //!
-//! Chazelle, Kilian, Rubinfeld, Tal, "The Bloomier filter" (2004); as a set Graf, Lemire, "Xor filters:
-//! faster and smaller than Bloom and cuckoo filters" (2020). Works as told in `peel.rs`, with one cell
-//! in each third of the array.
+//! Chazelle, Kilian, Rubinfeld, Tal, "The Bloomier filter" (2004); as a set Graf, Lemire, "Xor
+//! filters: faster and smaller than Bloom and cuckoo filters" (2020). Works as told in `peel.rs`,
+//! with one cell in each third of the array.
 //!
-//! **Memory** 1.23 times the bits of a value and of its check. **Cost** three random accesses, always;
-//! to build, random accesses to arrays much larger than the result. **Can** return values. **Cannot**
-//! be changed, be merged, list its keys, or have fractions of bits.
+//! **Memory** 1.23 times the bits of a value and of its check. **Cost** three random accesses,
+//! always; to build, random accesses to arrays much larger than the result. **Can** return values.
+//! **Cannot** be changed, be merged, list its keys, or have fractions of bits.
 
 use super::peel::Graph;
 use super::{Choice, ThreeCells};

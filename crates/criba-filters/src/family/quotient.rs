@@ -1,9 +1,10 @@
 //! The quotient filter: a sorted list of fingerprints, folded into a hash table.
 //!
 //! Bender, Farach-Colton, Johnson, Kraner, Kuszmaul, Medjedovic, Montes, Shetty, Spillane, Zadok,
-//! "Don't thrash: how to cache your hash on flash" (2012), section 3. A fingerprint of `q + r` bits is
-//! split: the quotient, its high `q` bits, names a slot, the remainder is stored there, or as near
-//! after it as there is room. Three bits per slot tell which remainder belongs to which quotient:
+//! "Don't thrash: how to cache your hash on flash" (2012), section 3. A fingerprint of `q + r` bits
+//! is split: the quotient, its high `q` bits, names a slot, the remainder is stored there, or as
+//! near after it as there is room. Three bits per slot tell which remainder belongs to which
+//! quotient:
 //!
 //! - *occupied*: some fingerprint has this slot for its quotient;
 //! - *continuation*: the remainder here has the quotient of the one before it;
@@ -12,10 +13,10 @@
 //! Remainders of one quotient are a *run*, runs without a gap or a fresh start a *cluster*.
 //!
 //! **Memory** `(log2(1/p) + 3) / load` bits per key, about; slots are a power of two. **Cost** one
-//! place in memory, and the cluster around it, whose mean length grows as `1/(1 - load)^2`.
-//! **Can** delete, hold a key several times, and grow without the keys: one bit of the remainder
-//! becomes one of the quotient. Fingerprints do not get longer, so the rate grows with the keys.
-//! **Can** be merged with another of any size, as two lists of fingerprints. **Cannot** be filled beyond 95 %.
+//! place in memory, and the cluster around it, whose mean length grows as `1/(1 - load)^2`. **Can**
+//! delete, hold a key several times, and grow without the keys: one bit of the remainder becomes
+//! one of the quotient. Fingerprints do not get longer, so the rate grows with the keys. **Can** be
+//! merged with another of any size, as two lists of fingerprints. **Cannot** be filled beyond 95 %.
 
 use std::collections::VecDeque;
 
@@ -85,8 +86,8 @@ impl Quotient {
     ///
     /// # Errors
     ///
-    /// If the rate is not from 2^-64 to below 1, if a fingerprint would need more than 64 bits, or if
-    /// more than 2^36 bits would be needed.
+    /// If the rate is not from 2^-64 to below 1, if a fingerprint would need more than 64 bits, or
+    /// if more than 2^36 bits would be needed.
     pub fn new(keys: u64, rate: f64) -> Result<Self> {
         check_rate(rate)?;
         let quotient_bits = quotient_bits_for(keys);
@@ -109,8 +110,8 @@ impl Quotient {
     ///
     /// # Errors
     ///
-    /// If there are not 1 to 40 bits of quotient, at least 1 of remainder, and at most 61 of it and 64
-    /// together, or if more than 2^36 bits would be needed.
+    /// If there are not 1 to 40 bits of quotient, at least 1 of remainder, and at most 61 of it and
+    /// 64 together, or if more than 2^36 bits would be needed.
     pub fn with_shape(quotient_bits: u32, remainder_bits: u32) -> Result<Self> {
         if !shape_fits(quotient_bits, remainder_bits) {
             return Error::invalid(format!(
@@ -169,8 +170,8 @@ impl Quotient {
             .max(1)
     }
 
-    /// Puts the first bits of all fingerprints of another filter in, for which there is room. They are at
-    /// least as long as those of this one.
+    /// Puts the first bits of all fingerprints of another filter in, for which there is room. They
+    /// are at least as long as those of this one.
     fn put_all(&mut self, other: &Self) {
         let dropped = other.fingerprint_bits() - self.fingerprint_bits();
         let remainder_bits = self.remainder_bits();
@@ -425,9 +426,9 @@ impl Delete for Quotient {
 }
 
 impl Merge for Quotient {
-    /// Exactly the filter of both streams in one, of as many slots as all keys need and no fewer than this
-    /// one has. Sizes may differ; the longer fingerprints lose their last bits, so the rate is that of the
-    /// shorter ones.
+    /// Exactly the filter of both streams in one, of as many slots as all keys need and no fewer
+    /// than this one has. Sizes may differ; the longer fingerprints lose their last bits, so the
+    /// rate is that of the shorter ones.
     ///
     /// # Errors
     ///

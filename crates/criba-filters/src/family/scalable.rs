@@ -4,10 +4,11 @@
 //! `n g^i` keys at the rate `p0 r^i`; the rates of all layers add up to less than `p0 / (1 - r)`,
 //! however many there are.
 //!
-//! **Memory** more than a filter of the right size from the start: each layer takes `log2(1/r)` bits
-//! per key times 1.44 more than the one before, and the last one may be nearly empty. **Cost** of a
-//! lookup of an absent key: all layers, of which there are `log_g` of the keys. **Can** take any number
-//! of keys, and be merged: layers of both are kept, so both rates add up. **Cannot** delete.
+//! **Memory** more than a filter of the right size from the start: each layer takes `log2(1/r)`
+//! bits per key times 1.44 more than the one before, and the last one may be nearly empty. **Cost**
+//! of a lookup of an absent key: all layers, of which there are `log_g` of the keys. **Can** take
+//! any number of keys, and be merged: layers of both are kept, so both rates add up. **Cannot**
+//! delete.
 
 use super::design::{Design, check_rate};
 use super::frame::{self, Kind, require};
@@ -96,8 +97,8 @@ impl Growth {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scalable {
     growth: Growth,
-    /// At least one, in the order of their numbers, which are their salts. Each number once, unless filters
-    /// were merged.
+    /// At least one, in the order of their numbers, which are their salts. Each number once, unless
+    /// filters were merged.
     layers: Vec<Classic>,
 }
 
@@ -122,8 +123,8 @@ impl Scalable {
         &self.layers
     }
 
-    /// The rate that is not exceeded, whatever is inserted: that of one layer of each number, and of each
-    /// layer more that came by merging.
+    /// The rate that is not exceeded, whatever is inserted: that of one layer of each number, and
+    /// of each layer more that came by merging.
     #[must_use]
     pub fn bound(&self) -> f64 {
         let once = compound_bound(self.growth.first_rate, self.growth.tightening);
@@ -237,8 +238,8 @@ impl Insert for Scalable {
 
 impl Merge for Scalable {
     /// Keeps the layers of both, so that exactly those keys pass that either passed: rates and
-    /// [`bound`](Scalable::bound)s add up. Layers of one number that are not full become one where that
-    /// has room for the keys of both. Keys in both count twice.
+    /// [`bound`](Scalable::bound)s add up. Layers of one number that are not full become one where
+    /// that has room for the keys of both. Keys in both count twice.
     fn merge(&mut self, other: &Self) -> Result<()> {
         if self.growth != other.growth {
             return Error::invalid(format!(

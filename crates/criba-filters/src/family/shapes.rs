@@ -1,7 +1,7 @@
 //! The filters of the literature as filters of segments, to see what they save in a store.
 //!
-//! A store brings its own two, which are better there: they are read by single pages, and one of them
-//! says where a key is. These are in memory as a whole.
+//! A store brings its own two, which are better there: they are read by single pages, and one of
+//! them says where a key is. These are in memory as a whole.
 
 use std::f64::consts::LN_2;
 
@@ -81,7 +81,8 @@ impl Shape {
     }
 
     /// The filter of a segment with this structure and about this many bits for each key, 1 to 64.
-    /// Structures with a power of two of cells take at most that, unless it is less than their least.
+    /// Structures with a power of two of cells take at most that, unless it is less than their
+    /// least.
     #[must_use]
     pub fn filter(self, bits_per_key: f64) -> ShapeFilter {
         ShapeFilter {

@@ -1,5 +1,5 @@
-//! What holds for every structure of the family: no key denied, the rate that theory tells, bytes that
-//! come back and damage that is found. What is special to one is in the files beside.
+//! What holds for every structure of the family: no key denied, the rate that theory tells, bytes
+//! that come back and damage that is found. What is special to one is in the files beside.
 
 mod bloom;
 mod exact;
@@ -87,8 +87,8 @@ fn check_bytes<T: Membership>(filter: &T, count: u64) {
     }
 }
 
-/// Each damaged byte and each cut is an error; what has a right checksum but other content is an error
-/// or some other filter, never a panic.
+/// Each damaged byte and each cut is an error; what has a right checksum but other content is an
+/// error or some other filter, never a panic.
 fn check_damage<T: Membership>(filter: &T) {
     let bytes = filter.to_bytes();
     for at in 0..bytes.len() {
@@ -244,8 +244,9 @@ fn fuse() {
 }
 
 /// Constants, hashes and fields reach stored bytes: a change is a new version. The numbers are the
-/// checksums of the bytes, kind by kind. Another program has made those of `CLAS` (but the third), `PART`,
-/// `ENSE`, `HIER`, `CUCK` and `QUOT` too, after the page. Not of a ribbon: how much of it each layer takes may change.
+/// checksums of the bytes, kind by kind. Another program has made those of `CLAS` (but the third),
+/// `PART`, `ENSE`, `HIER`, `CUCK` and `QUOT` too, after the page. Not of a ribbon: how much of it
+/// each layer takes may change.
 #[test]
 fn bytes_are_those_of_their_version() {
     fn sum(bytes: &[u8]) -> (String, u32) {

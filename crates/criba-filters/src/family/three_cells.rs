@@ -10,7 +10,8 @@ use crate::{KeyHash, Lookup, Membership};
 
 /// Which three cells a key has.
 pub trait Choice {
-    /// What the bytes begin with. Written by [`to_bytes`](Membership::to_bytes); must not be changed.
+    /// What the bytes begin with. Written by [`to_bytes`](Membership::to_bytes); must not be
+    /// changed.
     const KIND: [u8; 4];
     /// Whether the cells lie in neighbouring segments; else one lies in each third of all.
     const ARE_NEAR: bool;
@@ -64,7 +65,8 @@ impl<C: Choice> ThreeCells<C> {
     ///
     /// # Errors
     ///
-    /// If the bits are out of bounds, or, which is practically impossible, if no salt gives a solution.
+    /// If the bits are out of bounds, or, which is practically impossible, if no salt gives a
+    /// solution.
     pub fn set<K: Into<KeyHash>>(
         keys: impl IntoIterator<Item = K>,
         check_bits: u32,

@@ -1,7 +1,7 @@
 //! What a cell of a static map holds: the value, and bits that check the key.
 //!
-//! From its lowest bit, the value and then zeros, all XOR the key's fingerprint. For an absent key the
-//! zeros come out as arbitrary bits: that is how it is denied.
+//! From its lowest bit, the value and then zeros, all XOR the key's fingerprint. For an absent key
+//! the zeros come out as arbitrary bits: that is how it is denied.
 
 use super::frame::{Fields, require};
 use crate::KeyHash;

@@ -1,19 +1,19 @@
 //! How often each key came, too high by at most a share of the stream.
 //!
-//! Cormode, Muthukrishnan, "An improved data stream summary: the count-min sketch and its applications"
-//! (2005), section 3: `d = ceil(ln 1/delta)` rows of `w = ceil(e / epsilon)` counters. A key adds to one
-//! counter of each row, and its estimate is the least of them: never less than its count, and with a
-//! probability of `1 - delta` more by at most `epsilon N`, where `N` is the length of the stream
-//! (theorem 1).
+//! Cormode, Muthukrishnan, "An improved data stream summary: the count-min sketch and its
+//! applications" (2005), section 3: `d = ceil(ln 1/delta)` rows of `w = ceil(e / epsilon)`
+//! counters. A key adds to one counter of each row, and its estimate is the least of them: never
+//! less than its count, and with a probability of `1 - delta` more by at most `epsilon N`, where
+//! `N` is the length of the stream (theorem 1).
 //!
-//! Memory does not depend on the number of keys: 8 `w d` bytes, 109 KB for `epsilon` 0.001 and `delta`
-//! 0.01. Insertion and estimate touch `d` counters. Good for the frequent keys of a skewed stream; of a
-//! rare key it knows only that it came less than `epsilon N` times.
+//! Memory does not depend on the number of keys: 8 `w d` bytes, 109 KB for `epsilon` 0.001 and
+//! `delta` 0.01. Insertion and estimate touch `d` counters. Good for the frequent keys of a skewed
+//! stream; of a rare key it knows only that it came less than `epsilon N` times.
 //!
 //! With [`Update::Conservative`] (Estan, Varghese, "New directions in traffic measurement and
-//! accounting", 2002, section 4.2.2) an insertion raises a counter no further than it has to: errors are
-//! several times smaller, the bound is the same. What is lost is that the sketch is linear: merged, it
-//! is still never too low, but not the sketch of both streams in one.
+//! accounting", 2002, section 4.2.2) an insertion raises a counter no further than it has to:
+//! errors are several times smaller, the bound is the same. What is lost is that the sketch is
+//! linear: merged, it is still never too low, but not the sketch of both streams in one.
 
 use crate::error::{Error, Result};
 use crate::family::frame;
@@ -60,8 +60,8 @@ pub struct CountMin {
 }
 
 impl CountMin {
-    /// A sketch whose estimate is too high by more than `epsilon` times the length of the stream with a
-    /// probability of at most `delta`.
+    /// A sketch whose estimate is too high by more than `epsilon` times the length of the stream
+    /// with a probability of at most `delta`.
     ///
     /// # Errors
     ///

@@ -1,15 +1,16 @@
 //! How often each key came, with an error that a few frequent keys do not spoil.
 //!
-//! Charikar, Chen, Farach-Colton, "Finding frequent items in data streams" (2002), section 3: in each
-//! row a key has a counter and a sign, which it adds; its estimate is the median of its counters, each
-//! times the sign. What other keys have added cancels out in the mean, so the estimate is too high as
-//! often as too low. A row of `w` counters is off by more than `epsilon sqrt(F2)` with a probability of
-//! at most `1 / (w epsilon^2)` by Chebyshev's inequality (lemma 2), where `F2` is the sum of the squares
-//! of all counts; the median makes that `delta`.
+//! Charikar, Chen, Farach-Colton, "Finding frequent items in data streams" (2002), section 3: in
+//! each row a key has a counter and a sign, which it adds; its estimate is the median of its
+//! counters, each times the sign. What other keys have added cancels out in the mean, so the
+//! estimate is too high as often as too low. A row of `w` counters is off by more than `epsilon
+//! sqrt(F2)` with a probability of at most `1 / (w epsilon^2)` by Chebyshev's inequality (lemma 2),
+//! where `F2` is the sum of the squares of all counts; the median makes that `delta`.
 //!
-//! Memory: 8 bytes for each counter. `sqrt(F2)` is much less than `N` where keys are many and counts
-//! alike, and never more, so for one error the count sketch needs fewer counters than
-//! [`CountMin`](super::CountMin) where `epsilon` is not small, and more where it is, as `1 / epsilon^2`.
+//! Memory: 8 bytes for each counter. `sqrt(F2)` is much less than `N` where keys are many and
+//! counts alike, and never more, so for one error the count sketch needs fewer counters than
+//! [`CountMin`](super::CountMin) where `epsilon` is not small, and more where it is, as `1 /
+//! epsilon^2`.
 //!
 //! It is linear: counts may be taken back, sketches added, and the sketch of the difference of two
 //! streams is the difference of their sketches.
@@ -59,8 +60,8 @@ impl CountSketch {
         CountSketch::with_shape(check_cells("counters in a row", width)?, rows)
     }
 
-    /// A sketch of so many rows (1 to 63, an odd number, for the median) of so many counters (at least
-    /// 1, 2^32 in all at most).
+    /// A sketch of so many rows (1 to 63, an odd number, for the median) of so many counters (at
+    /// least 1, 2^32 in all at most).
     ///
     /// # Errors
     ///
@@ -70,8 +71,8 @@ impl CountSketch {
         Ok(CountSketch { cells })
     }
 
-    /// Counts a key so many times; a negative number takes counts back. Counters wrap around beyond 63
-    /// bits, so that what is taken back again leaves no trace.
+    /// Counts a key so many times; a negative number takes counts back. Counters wrap around beyond
+    /// 63 bits, so that what is taken back again leaves no trace.
     #[inline]
     pub fn add(&mut self, key: impl Into<KeyHash>, count: i64) {
         self.add_hash(key.into(), count);
@@ -85,8 +86,8 @@ impl CountSketch {
         }
     }
 
-    /// How often the key came, more or less. A key that never came has an estimate near zero, below it
-    /// as often as above.
+    /// How often the key came, more or less. A key that never came has an estimate near zero, below
+    /// it as often as above.
     #[must_use]
     #[inline]
     pub fn estimate(&self, key: impl Into<KeyHash>) -> i64 {
@@ -103,9 +104,10 @@ impl CountSketch {
         median(counts).unwrap_or(0)
     }
 
-    /// The second moment of the stream, the sum of the squares of all counts: the median of the sums of
-    /// squares of the rows. Its relative error has a standard deviation of `sqrt(2 / width)` or less in
-    /// each row (Thorup, Zhang 2004; the fast form of [`TugOfWar`](super::TugOfWar)).
+    /// The second moment of the stream, the sum of the squares of all counts: the median of the
+    /// sums of squares of the rows. Its relative error has a standard deviation of `sqrt(2 /
+    /// width)` or less in each row (Thorup, Zhang 2004; the fast form of
+    /// [`TugOfWar`](super::TugOfWar)).
     #[must_use]
     pub fn second_moment(&self) -> f64 {
         self.cells.squares()

@@ -1,15 +1,16 @@
 //! A Bloom filter from which keys can be removed: a counter of four bits in place of each bit.
 //!
-//! Fan, Cao, Almeida, Broder, "Summary cache: a scalable wide-area web cache sharing protocol" (2000),
-//! section V.C. Memory: four times that of a Bloom filter of the same rate, 38.3 bits per key at 1 %.
-//! Insert, lookup and removal touch `k` cells each, cache misses all.
+//! Fan, Cao, Almeida, Broder, "Summary cache: a scalable wide-area web cache sharing protocol"
+//! (2000), section V.C. Memory: four times that of a Bloom filter of the same rate, 38.3 bits per
+//! key at 1 %. Insert, lookup and removal touch `k` cells each, cache misses all.
 //!
-//! - A counter that has reached 15 stays there: it no longer knows how many keys it stands for. So a
-//!   key may stay "maybe there" for good, but none is ever lost. A removal that meets such a counter is not
-//!   counted: `len` is 0 only when all counters are. With as many keys as the filter was made for, some
-//!   counter gets there with a probability of at most `1.37e-15 m` (the same section).
-//! - Only keys that are there may be removed. A key that was never inserted and passes by chance, once
-//!   removed, takes others with it: they are then denied.
+//! - A counter that has reached 15 stays there: it no longer knows how many keys it stands for. So
+//!   a key may stay "maybe there" for good, but none is ever lost. A removal that meets such a
+//!   counter is not counted: `len` is 0 only when all counters are. With as many keys as the filter
+//!   was made for, some counter gets there with a probability of at most `1.37e-15 m` (the same
+//!   section).
+//! - Only keys that are there may be removed. A key that was never inserted and passes by chance,
+//!   once removed, takes others with it: they are then denied.
 //! - It counts how often a key was inserted only up to 14, and too high where keys share cells; for
 //!   that, see [`SpectralBloom`](super::SpectralBloom).
 
@@ -51,8 +52,8 @@ pub struct CountingBloom {
 }
 
 impl CountingBloom {
-    /// A filter that answers "maybe" for an absent key with a probability of `rate` once it holds so
-    /// many keys.
+    /// A filter that answers "maybe" for an absent key with a probability of `rate` once it holds
+    /// so many keys.
     ///
     /// # Errors
     ///
@@ -109,7 +110,8 @@ impl CountingBloom {
         count as f64 / self.cells as f64
     }
 
-    /// Probability that an absent key passes once the filter holds so many distinct keys, by theory.
+    /// Probability that an absent key passes once the filter holds so many distinct keys, by
+    /// theory.
     #[must_use]
     pub fn rate_with(&self, keys: u64) -> f64 {
         sizing::bloom_rate(self.cells, self.probes, keys)
@@ -133,8 +135,8 @@ impl Membership for CountingBloom {
         probes(hash, 0, self.shape()).all(|cell| self.get(cell) > 0)
     }
 
-    /// Insertions that were not taken back: a key put in twice counts twice. A removal that met a full
-    /// counter, which stays, does not count.
+    /// Insertions that were not taken back: a key put in twice counts twice. A removal that met a
+    /// full counter, which stays, does not count.
     fn len(&self) -> u64 {
         self.keys
     }
@@ -153,7 +155,8 @@ impl Membership for CountingBloom {
         self.fill().powi(i32::from(self.probes))
     }
 
-    /// The filter as bytes: 17 for its shape and number of keys, half a byte for each counter, framed.
+    /// The filter as bytes: 17 for its shape and number of keys, half a byte for each counter,
+    /// framed.
     fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(17 + self.counters.len());
         put_shape(&mut payload, self.shape());
@@ -193,8 +196,8 @@ impl Insert for CountingBloom {
 }
 
 impl Delete for CountingBloom {
-    /// Takes a key out, once if it was inserted more than once. `false`, and nothing is changed, if it
-    /// is certainly not there.
+    /// Takes a key out, once if it was inserted more than once. `false`, and nothing is changed, if
+    /// it is certainly not there.
     fn remove_hash(&mut self, hash: KeyHash) -> bool {
         if !self.may_contain_hash(hash) {
             return false;
@@ -216,8 +219,8 @@ impl Delete for CountingBloom {
 }
 
 impl Merge for CountingBloom {
-    /// If no key was ever removed from either, the result is the filter of both streams in one; and as
-    /// long as no counter is full, it is that in any case.
+    /// If no key was ever removed from either, the result is the filter of both streams in one; and
+    /// as long as no counter is full, it is that in any case.
     fn merge(&mut self, other: &Self) -> Result<()> {
         if self.shape() != other.shape() {
             return Err(shapes_differ(self.shape(), other.shape()));

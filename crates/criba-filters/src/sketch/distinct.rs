@@ -40,7 +40,8 @@ impl<E: Estimator> Distinct<E> {
         }
     }
 
-    /// A sketch whose estimates have a standard deviation of at most `error`, a share of the number.
+    /// A sketch whose estimates have a standard deviation of at most `error`, a share of the
+    /// number.
     ///
     /// # Errors
     ///
@@ -58,8 +59,8 @@ impl<E: Estimator> Distinct<E> {
         Ok(Distinct::of(Registers::new(check_index_bits(index_bits)?)))
     }
 
-    /// The number of distinct keys; of a [`LogLog`](super::LogLog) only if it is at least about three
-    /// times that of the registers. Takes some microseconds.
+    /// The number of distinct keys; of a [`LogLog`](super::LogLog) only if it is at least about
+    /// three times that of the registers. Takes some microseconds.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         E::estimate(&self.registers.histogram(), self.registers.index_bits())
@@ -95,8 +96,8 @@ impl<E: Estimator> Sketch for Distinct<E> {
         size_of::<Self>() + self.registers.heap_bytes()
     }
 
-    /// The sketch as bytes: 2 and the lesser of 3 for each register that is not zero and 1 for each,
-    /// framed.
+    /// The sketch as bytes: 2 and the lesser of 3 for each register that is not zero and 1 for
+    /// each, framed.
     fn to_bytes(&self) -> Vec<u8> {
         rank_bytes::encode(&self.registers, E::KIND, VERSION)
     }

@@ -1,8 +1,8 @@
 //! The number of distinct hashes from registers of ranks: the improved raw estimator of Ertl, "New
 //! cardinality estimation algorithms for HyperLogLog sketches" (2017), section 2.5, algorithm 6.
 //!
-//! It needs neither tables nor a switch between ranges: what registers that are still zero tell, and
-//! those that are full, is part of the sum.
+//! It needs neither tables nor a switch between ranges: what registers that are still zero tell,
+//! and those that are full, is part of the sum.
 
 use super::registers::{Histogram, rank_max};
 

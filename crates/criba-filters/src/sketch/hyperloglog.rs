@@ -1,18 +1,20 @@
 //! How many distinct keys there were, in a few kilobytes, at any size.
 //!
 //! Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog: the analysis of a near-optimal cardinality
-//! estimation algorithm" (2007): registers as those of [`LogLog`](super::LogLog), whose harmonic mean
-//! is taken, which large ranks hardly move. The standard deviation is `1.04 / sqrt(m)` of the number.
+//! estimation algorithm" (2007): registers as those of [`LogLog`](super::LogLog), whose harmonic
+//! mean is taken, which large ranks hardly move. The standard deviation is `1.04 / sqrt(m)` of the
+//! number.
 //!
-//! - [`HyperLogLog::estimate`](super::Distinct::estimate) is that of Ertl, "New cardinality estimation
-//!   algorithms for HyperLogLog sketches" (2017), section 2.5: without bias at any size, without tables.
-//! - [`HyperLogLog::estimate_2007`] is that of the first paper, figure 3, with its correction for small
-//!   numbers (the share of registers that are zero, up to `2.5 m`): it is some percent off around
-//!   `2.5 m` to `5 m`, where the correction ends. There is none for large numbers, as hashes have 64
-//!   bits.
+//! - [`HyperLogLog::estimate`](super::Distinct::estimate) is that of Ertl, "New cardinality
+//!   estimation algorithms for HyperLogLog sketches" (2017), section 2.5: without bias at any size,
+//!   without tables.
+//! - [`HyperLogLog::estimate_2007`] is that of the first paper, figure 3, with its correction for
+//!   small numbers (the share of registers that are zero, up to `2.5 m`): it is some percent off
+//!   around `2.5 m` to `5 m`, where the correction ends. There is none for large numbers, as hashes
+//!   have 64 bits.
 //!
-//! Memory: a byte for each register, and less at first: registers that are not zero are a list until
-//! that would take more. While there are few keys, numbers are nearly exact.
+//! Memory: a byte for each register, and less at first: registers that are not zero are a list
+//! until that would take more. While there are few keys, numbers are nearly exact.
 
 use super::distinct::{Distinct, Estimator};
 use super::ertl;

@@ -1,17 +1,19 @@
 //! Bloom filters one behind the other, to count up to their number.
 //!
-//! A key is written to the first layer that does not hold it yet, so layer `i + 1` is written only when
-//! layer `i` already held the key, and the number of layers that hold it, from the first on without a
-//! gap, is how often it came. The count is never too low, up to the number of layers; it is too high
-//! when the next layer holds the key by chance, so with the rate of false positives of that layer.
+//! A key is written to the first layer that does not hold it yet, so layer `i + 1` is written only
+//! when layer `i` already held the key, and the number of layers that hold it, from the first on
+//! without a gap, is how often it came. The count is never too low, up to the number of layers; it
+//! is too high when the next layer holds the key by chance, so with the rate of false positives of
+//! that layer.
 //!
-//! Memory: `1.44 log2(1/p)` bits for each key of each layer, where layer `i` has the keys that came `i`
-//! times or more. In a skewed stream the upper layers are small, and the whole is far smaller than one
-//! filter with a counter for each bit. An insertion asks as many layers as the key has come times.
+//! Memory: `1.44 log2(1/p)` bits for each key of each layer, where layer `i` has the keys that came
+//! `i` times or more. In a skewed stream the upper layers are small, and the whole is far smaller
+//! than one filter with a counter for each bit. An insertion asks as many layers as the key has
+//! come times.
 //!
-//! Keys cannot be removed. Merging keeps the layers of both, one stack beside the other, and a count is the sum
-//! over the stacks: layers united one by one would count a key that came once in each stream as one. So
-//! a merged structure takes the memory of both.
+//! Keys cannot be removed. Merging keeps the layers of both, one stack beside the other, and a
+//! count is the sum over the stacks: layers united one by one would count a key that came once in
+//! each stream as one. So a merged structure takes the memory of both.
 
 use crate::error::Result;
 use crate::family::frame;
@@ -57,13 +59,13 @@ struct Layer {
 
 impl LayeredBloom {
     /// Layers that count too high with a probability of `rate`, once the first one holds the first
-    /// number of distinct keys, the second one the second, and so on: those that came at least once,
-    /// at least twice, ...
+    /// number of distinct keys, the second one the second, and so on: those that came at least
+    /// once, at least twice, ...
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and below 1, if there are not 1 to 255 layers, or if a layer would need
-    /// more than 2^32 bits.
+    /// If `rate` is not above 0 and below 1, if there are not 1 to 255 layers, or if a layer would
+    /// need more than 2^32 bits.
     pub fn with_rate(rate: f64, keys_by_layer: &[u64]) -> Result<LayeredBloom> {
         let layers = u8::try_from(keys_by_layer.len()).unwrap_or(0);
         check_few("layers", layers, u8::MAX)?;
@@ -81,8 +83,8 @@ impl LayeredBloom {
         })
     }
 
-    /// Counts a key once more. Returns how often it had come before, as [`estimate`](Self::estimate)
-    /// does; 0 is certain.
+    /// Counts a key once more. Returns how often it had come before, as
+    /// [`estimate`](Self::estimate) does; 0 is certain.
     pub fn increment(&mut self, key: impl Into<KeyHash>) -> u8 {
         let hash = key.into();
         let before = self.estimate(hash);
@@ -133,9 +135,9 @@ impl LayeredBloom {
         self.first().iter().map(|layer| (layer.bits, layer.probes))
     }
 
-    /// Probability that a layer, counted from 0, holds a key by chance now, in one of the stacks: from the
-    /// fills. That is how likely a key that came as many times is counted too high. `None` if there is no
-    /// such layer.
+    /// Probability that a layer, counted from 0, holds a key by chance now, in one of the stacks:
+    /// from the fills. That is how likely a key that came as many times is counted too high. `None`
+    /// if there is no such layer.
     #[must_use]
     pub fn current_rate(&self, layer: u8) -> Option<f64> {
         let layers = self
@@ -146,8 +148,8 @@ impl LayeredBloom {
         Some(1.0 - passed_by.product::<Option<f64>>()?)
     }
 
-    /// Probability that a layer of one stack, counted from 0, holds a key by chance once it holds so many
-    /// distinct keys, by theory. `None` if there is no such layer.
+    /// Probability that a layer of one stack, counted from 0, holds a key by chance once it holds
+    /// so many distinct keys, by theory. `None` if there is no such layer.
     #[must_use]
     pub fn rate_with(&self, layer: u8, keys: u64) -> Option<f64> {
         let layer = self.first().get(usize::from(layer))?;
@@ -166,8 +168,8 @@ impl Sketch for LayeredBloom {
         size_of::<Self>() + size_of_val::<[Vec<Layer>]>(&self.stacks) + layers
     }
 
-    /// The layers as bytes: two for the number of stacks and of layers, 9 for the shape of each layer, and its
-    /// bits in whole words for each stack, framed.
+    /// The layers as bytes: two for the number of stacks and of layers, 9 for the shape of each
+    /// layer, and its bits in whole words for each stack, framed.
     fn to_bytes(&self) -> Vec<u8> {
         let mut payload = vec![self.stacks(), self.layers()];
         for shape in self.shape() {
@@ -198,8 +200,8 @@ impl Sketch for LayeredBloom {
 }
 
 impl Merge for LayeredBloom {
-    /// Keeps the layers of both, so that a count is the sum of both counts, up to the number of layers, and
-    /// never too low.
+    /// Keeps the layers of both, so that a count is the sum of both counts, up to the number of
+    /// layers, and never too low.
     fn merge(&mut self, other: &Self) -> Result<()> {
         if !self.shape().eq(other.shape()) {
             return Err(invalid(

@@ -1,13 +1,15 @@
 //! How many distinct keys there were, from registers whose size is the logarithm of a logarithm.
 //!
-//! Durand, Flajolet, "Loglog counting of large cardinalities" (2003), section 2: the mean of the ranks
-//! of `m` registers is about the binary logarithm of the keys in each, so `alpha_m m 2^mean` is their
-//! number, with a standard deviation of `1.30 / sqrt(m)`. Memory: a byte for each register.
+//! Durand, Flajolet, "Loglog counting of large cardinalities" (2003), section 2: the mean of the
+//! ranks of `m` registers is about the binary logarithm of the keys in each, so `alpha_m m 2^mean`
+//! is their number, with a standard deviation of `1.30 / sqrt(m)`. Memory: a byte for each
+//! register.
 //!
-//! Registers that no key fell to count as rank 0, so small numbers come out far too high, `0.397 m` for
-//! none at all: below about `3 m` keys it cannot be used. [`HyperLogLog`](super::HyperLogLog) has a
-//! smaller error in the same memory at any size and should be used instead; this is the structure that
-//! it is to be compared with. The truncation of the paper's section 4 is not built here.
+//! Registers that no key fell to count as rank 0, so small numbers come out far too high, `0.397 m`
+//! for none at all: below about `3 m` keys it cannot be used. [`HyperLogLog`](super::HyperLogLog)
+//! has a smaller error in the same memory at any size and should be used instead; this is the
+//! structure that it is to be compared with. The truncation of the paper's section 4 is not built
+//! here.
 
 use super::distinct::{Distinct, Estimator};
 use super::registers::Histogram;
@@ -60,8 +62,8 @@ impl Estimator for Geometric {
     }
 }
 
-/// The factor that takes away the bias of the mean, `(gamma(-1/m) (1 - 2^(1/m)) / ln 2)^-m` (theorem 1),
-/// where `gamma(-x) = -gamma(1 - x) / x`.
+/// The factor that takes away the bias of the mean, `(gamma(-1/m) (1 - 2^(1/m)) / ln 2)^-m`
+/// (theorem 1), where `gamma(-x) = -gamma(1 - x) / x`.
 fn alpha(registers: f64) -> f64 {
     let x = 1.0 / registers;
     let series = (2..)

@@ -1,5 +1,6 @@
 //! Counts of a stream in little memory: how often a key came, how many distinct ones there were,
-//! which came most often, how unevenly they are spread. The front page of the crate has the table of all.
+//! which came most often, how unevenly they are spread. The front page of the crate has the table
+//! of all.
 
 mod count_min;
 mod count_sketch;

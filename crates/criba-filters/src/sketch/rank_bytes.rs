@@ -1,5 +1,5 @@
-//! Registers of ranks as bytes in a frame: 1 for the bits of the index, 1 for the form, then 3 for each
-//! register that is not zero, or 1 for each of all.
+//! Registers of ranks as bytes in a frame: 1 for the bits of the index, 1 for the form, then 3 for
+//! each register that is not zero, or 1 for each of all.
 
 use crate::error::{Error, Result};
 use crate::family::frame;

@@ -1,13 +1,13 @@
 //! Registers of ranks: what LogLog, HyperLogLog and the sketches of the store have in common.
 //!
 //! The high bits of a hash choose a register; the rank is the position of the first one bit of the
-//! rest, and a register keeps the greatest that fell to it. So a register that says `r` has seen about
-//! `2^r` distinct hashes, repetition changes nothing, and the registers of a union are the greater of
-//! both, one by one.
+//! rest, and a register keeps the greatest that fell to it. So a register that says `r` has seen
+//! about `2^r` distinct hashes, repetition changes nothing, and the registers of a union are the
+//! greater of both, one by one.
 //!
 //! Invariants:
-//! 1. Equal sets of hashes give equal registers, in whatever order and with whatever repetition they
-//!    were added.
+//! 1. Equal sets of hashes give equal registers, in whatever order and with whatever repetition
+//!    they were added.
 //! 2. They are a list of those that are not zero until that would take more bytes than all of them.
 
 use crate::KeyHash;
@@ -15,12 +15,13 @@ use crate::error::Result;
 
 use super::sizing::invalid;
 
-/// Fewest and most bits of a hash that choose the register. Written to disk as the bounds of a field;
-/// must not be narrowed.
+/// Fewest and most bits of a hash that choose the register. Written to disk as the bounds of a
+/// field; must not be narrowed.
 pub(super) const INDEX_BITS_MIN: u8 = 4;
 pub(super) const INDEX_BITS_MAX: u8 = 16;
 
-/// How many registers there are of each rank; the greatest rank of all is that of the fewest registers.
+/// How many registers there are of each rank; the greatest rank of all is that of the fewest
+/// registers.
 pub(super) type Histogram = [u32; rank_max(INDEX_BITS_MIN) as usize + 1];
 
 /// The greatest rank: no bit of the rest of the hash is set.

@@ -47,8 +47,8 @@ pub(super) fn check_few(name: &str, count: u8, most: u8) -> Result<u8> {
 }
 
 /// Cells and probes of a Bloom filter for so many keys (at least one) and this rate of false
-/// positives: `m = ceil(-n ln p / ln^2 2)`, `k = ceil(m / n ln 2)` (Bloom 1970, in the form of Mullin
-/// 1983).
+/// positives: `m = ceil(-n ln p / ln^2 2)`, `k = ceil(m / n ln 2)` (Bloom 1970, in the form of
+/// Mullin 1983).
 pub(super) fn bloom(keys: u64, rate: f64) -> Result<(u64, u8)> {
     check_open("the false-positive rate", rate)?;
     let keys = keys.max(1) as f64;
@@ -58,7 +58,8 @@ pub(super) fn bloom(keys: u64, rate: f64) -> Result<(u64, u8)> {
     Ok((cells, probes.clamp(1.0, f64::from(PROBES_MAX)) as u8))
 }
 
-/// The rate of false positives of a Bloom filter that was dealt so many keys: `(1 - e^(-k n / m))^k`.
+/// The rate of false positives of a Bloom filter that was dealt so many keys: `(1 - e^(-k n /
+/// m))^k`.
 pub(super) fn bloom_rate(cells: u64, probes: u8, keys: u64) -> f64 {
     let load = f64::from(probes) * keys as f64 / cells as f64;
     (-(-load).exp_m1()).powi(i32::from(probes))
@@ -66,12 +67,12 @@ pub(super) fn bloom_rate(cells: u64, probes: u8, keys: u64) -> f64 {
 
 /// How to raise certainty with a median: so many rows, each of which may fail with so much
 /// probability, that their median fails with at most `delta`, and that the cost, rows over the
-/// probability of failure, is least. A row whose failure has variance `v / width` fails with at most
-/// `v / (width x bound^2)` by Chebyshev's inequality, so the width is in inverse proportion to that
-/// probability.
+/// probability of failure, is least. A row whose failure has variance `v / width` fails with at
+/// most `v / (width x bound^2)` by Chebyshev's inequality, so the width is in inverse proportion to
+/// that probability.
 ///
-/// The papers take 1/4 or 1/3 for each row and bound the tail after Chernoff; the tail of the binomial
-/// distribution itself asks for less than half of that memory.
+/// The papers take 1/4 or 1/3 for each row and bound the tail after Chernoff; the tail of the
+/// binomial distribution itself asks for less than half of that memory.
 pub(super) fn median_of_rows(delta: f64) -> (u8, f64) {
     let cost = |(rows, failure): &(u8, f64)| f64::from(*rows) / failure;
     (1..ROWS_MAX)

@@ -1,20 +1,22 @@
 //! The keys that came most often, by name.
 //!
-//! Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams"
-//! (2005), section 3.1: `k` counters. A key that has one raises it; any other key takes over the least
-//! counter, name and all, and adds to what it says. So no count is too low, none is too high by more
-//! than the least counter, which is at most `N / k` (lemma 3.3), and every key that came more than
-//! `N / k` times has a counter (theorem 3.5). Each counter also knows by how much it may be too high:
-//! what it said when its key took over.
+//! Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data
+//! streams" (2005), section 3.1: `k` counters. A key that has one raises it; any other key takes
+//! over the least counter, name and all, and adds to what it says. So no count is too low, none is
+//! too high by more than the least counter, which is at most `N / k` (lemma 3.3), and every key
+//! that came more than `N / k` times has a counter (theorem 3.5). Each counter also knows by how
+//! much it may be too high: what it said when its key took over.
 //!
-//! Memory: the bytes of `k` keys and about 100 more for each. An insertion costs a hash table lookup and
-//! `log2 k` steps in a heap (the paper's list of buckets would save these for counts of one).
+//! Memory: the bytes of `k` keys and about 100 more for each. An insertion costs a hash table
+//! lookup and `log2 k` steps in a heap (the paper's list of buckets would save these for counts of
+//! one).
 //!
-//! It has to name keys, so it is the one structure of the crate that takes keys and not their hashes.
+//! It has to name keys, so it is the one structure of the crate that takes keys and not their
+//! hashes.
 //!
-//! Merging (Agarwal, Cormode, Huang, Phillips, Wei, Yi, "Mergeable summaries", 2012, section 3) keeps
-//! the bounds for both streams together, but is not the summary of both in one: which of several rare
-//! keys hold the last counters depends on the order.
+//! Merging (Agarwal, Cormode, Huang, Phillips, Wei, Yi, "Mergeable summaries", 2012, section 3)
+//! keeps the bounds for both streams together, but is not the summary of both in one: which of
+//! several rare keys hold the last counters depends on the order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -76,8 +78,8 @@ struct Slot {
 }
 
 impl SpaceSaving {
-    /// A summary in which no count is too high by more than `epsilon` times the length of the stream:
-    /// `ceil(1 / epsilon)` counters.
+    /// A summary in which no count is too high by more than `epsilon` times the length of the
+    /// stream: `ceil(1 / epsilon)` counters.
     ///
     /// # Errors
     ///
@@ -149,8 +151,8 @@ impl SpaceSaving {
         self.sink(0);
     }
 
-    /// How often the key came, and by how much that may be too high. A key without a counter came at
-    /// most as often as the least counter says.
+    /// How often the key came, and by how much that may be too high. A key without a counter came
+    /// at most as often as the least counter says.
     #[must_use]
     pub fn estimate(&self, key: impl AsRef<[u8]>) -> (u64, u64) {
         match self.places.get(key.as_ref()) {
@@ -173,8 +175,8 @@ impl SpaceSaving {
         slots.iter().take(k).map(counter).collect()
     }
 
-    /// What no count is too high by more than, and what a key without a counter came at most: 0 while
-    /// there are counters left, then the least counter.
+    /// What no count is too high by more than, and what a key without a counter came at most: 0
+    /// while there are counters left, then the least counter.
     #[must_use]
     pub fn least(&self) -> u64 {
         match self.heap.first() {
@@ -206,8 +208,8 @@ impl SpaceSaving {
         size_of::<Self>() + keys + table + self.heap.capacity() * size_of::<Slot>()
     }
 
-    /// The summary as bytes: 24 for its size, total and number of keys, and for each key 20 and its own
-    /// bytes, framed.
+    /// The summary as bytes: 24 for its size, total and number of keys, and for each key 20 and its
+    /// own bytes, framed.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::new();

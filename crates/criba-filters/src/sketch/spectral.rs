@@ -1,18 +1,18 @@
 //! A Bloom filter that tells how often a key came: the least of the key's counters.
 //!
-//! Cohen, Matias, "Spectral Bloom filters" (SIGMOD 2003), section 3.2, *minimum increase*: an insertion
-//! raises only those counters of the key that are the least. The estimate is never too low, and is
-//! wrong with at most the probability with which a Bloom filter of the same shape has a false positive
-//! (claim 1); measured it is wrong several times less often, because a counter is only raised when it
-//! has to be.
+//! Cohen, Matias, "Spectral Bloom filters" (SIGMOD 2003), section 3.2, *minimum increase*: an
+//! insertion raises only those counters of the key that are the least. The estimate is never too
+//! low, and is wrong with at most the probability with which a Bloom filter of the same shape has a
+//! false positive (claim 1); measured it is wrong several times less often, because a counter is
+//! only raised when it has to be.
 //!
-//! Memory: a counter of 32 bits where a Bloom filter has a bit, so 307 bits per distinct key at 1 %:
-//! the compact string-array index of the paper is not built here. It pays where few keys are expected
-//! in truth or the counts are wanted with high certainty; for "within a share of the whole stream",
-//! [`CountMin`](super::CountMin) needs memory that does not grow with the number of keys.
+//! Memory: a counter of 32 bits where a Bloom filter has a bit, so 307 bits per distinct key at 1
+//! %: the compact string-array index of the paper is not built here. It pays where few keys are
+//! expected in truth or the counts are wanted with high certainty; for "within a share of the whole
+//! stream", [`CountMin`](super::CountMin) needs memory that does not grow with the number of keys.
 //!
-//! Keys cannot be removed: lowering counters that were not raised would make counts too low. Counters
-//! stop at 4,294,967,295.
+//! Keys cannot be removed: lowering counters that were not raised would make counts too low.
+//! Counters stop at 4,294,967,295.
 
 use crate::error::Result;
 use crate::family::frame;
@@ -177,8 +177,8 @@ impl Sketch for SpectralBloom {
 }
 
 impl Merge for SpectralBloom {
-    /// Adds all counts of another filter. Counts are still never too low, but may be higher than those
-    /// of one filter that had seen both streams.
+    /// Adds all counts of another filter. Counts are still never too low, but may be higher than
+    /// those of one filter that had seen both streams.
     fn merge(&mut self, other: &Self) -> Result<()> {
         if self.shape() != other.shape() {
             return Err(shapes_differ(self.shape(), other.shape()));

@@ -1,18 +1,20 @@
-//! How unevenly keys are spread: the second moment `F2` of a stream, the sum of the squares of counts.
+//! How unevenly keys are spread: the second moment `F2` of a stream, the sum of the squares of
+//! counts.
 //!
-//! Alon, Matias, Szegedy, "The space complexity of approximating the frequency moments" (1996), section
-//! 2.2. Each counter is a rope at which every key pulls, to the left or to the right by a sign of its
-//! own: its square is `F2` in the mean, with a variance of at most `2 F2^2`. The mean of `s1` of them is
-//! off by more than `epsilon F2` with a probability of at most `2 / (s1 epsilon^2)`, the median of `s2`
-//! such means with at most `delta`.
+//! Alon, Matias, Szegedy, "The space complexity of approximating the frequency moments" (1996),
+//! section 2.2. Each counter is a rope at which every key pulls, to the left or to the right by a
+//! sign of its own: its square is `F2` in the mean, with a variance of at most `2 F2^2`. The mean
+//! of `s1` of them is off by more than `epsilon F2` with a probability of at most `2 / (s1
+//! epsilon^2)`, the median of `s2` such means with at most `delta`.
 //!
-//! `F2` over the square of the length is the probability that two draws from the stream are the same
-//! key; over the number of distinct keys it tells a flat stream from a skewed one, and it is the size of
-//! the join of a table with itself.
+//! `F2` over the square of the length is the probability that two draws from the stream are the
+//! same key; over the number of distinct keys it tells a flat stream from a skewed one, and it is
+//! the size of the join of a table with itself.
 //!
-//! Memory: 8 bytes for each of `s1 s2` counters. An insertion touches all of them: this is the sketch of
-//! the paper, for study. [`CountSketch::second_moment`](super::CountSketch::second_moment) has the same
-//! error with one counter of each row, and should be used instead.
+//! Memory: 8 bytes for each of `s1 s2` counters. An insertion touches all of them: this is the
+//! sketch of the paper, for study.
+//! [`CountSketch::second_moment`](super::CountSketch::second_moment) has the same error with one
+//! counter of each row, and should be used instead.
 //!
 //! Signs are the bits of the mixed hash of a key: what the proof asks of them, that any four are
 //! independent, is taken to hold.
@@ -52,7 +54,8 @@ pub struct TugOfWar {
 }
 
 impl TugOfWar {
-    /// A sketch whose estimate is off by more than `epsilon F2` with a probability of at most `delta`.
+    /// A sketch whose estimate is off by more than `epsilon F2` with a probability of at most
+    /// `delta`.
     ///
     /// # Errors
     ///
@@ -65,8 +68,8 @@ impl TugOfWar {
         TugOfWar::with_shape(check_cells("counters for a mean", width)?, rows)
     }
 
-    /// A sketch of the median of so many means (1 to 63, an odd number) of so many counters (at least
-    /// 1, 2^32 in all at most).
+    /// A sketch of the median of so many means (1 to 63, an odd number) of so many counters (at
+    /// least 1, 2^32 in all at most).
     ///
     /// # Errors
     ///
@@ -76,8 +79,8 @@ impl TugOfWar {
         Ok(TugOfWar { cells })
     }
 
-    /// Counts a key so many times; a negative number takes counts back. Counters wrap around beyond 63
-    /// bits, so that what is taken back again leaves no trace.
+    /// Counts a key so many times; a negative number takes counts back. Counters wrap around beyond
+    /// 63 bits, so that what is taken back again leaves no trace.
     #[inline]
     pub fn add(&mut self, key: impl Into<KeyHash>, count: i64) {
         self.add_hash(key.into(), count);

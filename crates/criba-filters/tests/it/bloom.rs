@@ -42,8 +42,8 @@ fn counting_filters_take_keys_out_again() {
     assert_eq!((filter.fill(), filter.is_empty()), (0.0, true));
 }
 
-/// Where two numbers stand for `k` hashes, some keys have bad luck: in a small filter of low rate that
-/// would be several times the rate itself.
+/// Where two numbers stand for `k` hashes, some keys have bad luck: in a small filter of low rate
+/// that would be several times the rate itself.
 #[test]
 fn small_filters_of_low_rate_keep_it() {
     let (mut passing, mut expected) = (0, 0.0);
@@ -253,7 +253,8 @@ fn layers_at_their_bounds() {
     check_refused(LayeredBloom::with_rate(0.01, &[1, u64::MAX]));
 }
 
-/// Merged layers are never too low, up to their number, and of one key in both streams tell the sum.
+/// Merged layers are never too low, up to their number, and of one key in both streams tell the
+/// sum.
 #[test]
 fn merged_layers_add_up() {
     let sizes = [2000, 1000, 500, 250];

@@ -1,5 +1,5 @@
-//! The bytes of each sketch are those of `docs/format.md`, "Sketches by themselves": checksums of frames
-//! that were made by another program after that page. They change only with the format.
+//! The bytes of each sketch are those of `docs/format.md`, "Sketches by themselves": checksums of
+//! frames that were made by another program after that page. They change only with the format.
 
 use criba_filters::KeyHash;
 use criba_filters::{

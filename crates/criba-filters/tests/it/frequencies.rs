@@ -4,8 +4,8 @@ use criba_filters::{CountMin, CountSketch, Merge, Sketch, TugOfWar, Update};
 
 use super::{Stream, check_bytes, check_refused, hash};
 
-/// Cormode and Muthukrishnan 2005, theorem 1: no estimate is too low, and a share of at most `delta`
-/// is too high by more than `epsilon N`. With conservative update the same, and better.
+/// Cormode and Muthukrishnan 2005, theorem 1: no estimate is too low, and a share of at most
+/// `delta` is too high by more than `epsilon N`. With conservative update the same, and better.
 #[test]
 fn count_min_keeps_its_bound() {
     for exponent in [0.0, 0.8, 1.1, 1.5] {
@@ -161,9 +161,9 @@ fn count_sketches_are_linear() {
     check_refused(CountSketch::with_error(1e-9, 0.1));
 }
 
-/// Alon, Matias, Szegedy 1996, theorem 2.2: the standard deviation of one mean is at most
-/// `sqrt(2 / width)` of the second moment, and a share of at most `delta` of the medians is off by more
-/// than `epsilon`.
+/// Alon, Matias, Szegedy 1996, theorem 2.2: the standard deviation of one mean is at most `sqrt(2 /
+/// width)` of the second moment, and a share of at most `delta` of the medians is off by more than
+/// `epsilon`.
 #[test]
 fn tugs_of_war_keep_their_bound() {
     let (epsilon, delta) = (0.15, 0.02);

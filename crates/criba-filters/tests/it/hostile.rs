@@ -1,5 +1,5 @@
-//! Bytes whose checksum is right but that no sketch has written: an error, or some other sketch that
-//! can be used; never a panic, never more memory than there are bytes.
+//! Bytes whose checksum is right but that no sketch has written: an error, or some other sketch
+//! that can be used; never a panic, never more memory than there are bytes.
 
 use criba_filters::{
     CountMin, CountSketch, CountingBloom, Delete, HyperLogLog, Insert, LayeredBloom, LogLog,

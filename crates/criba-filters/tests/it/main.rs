@@ -1,5 +1,5 @@
-//! What sketches promise, measured on streams that a seed repeats: bounds of errors, counts that are
-//! never too low, merging, bytes.
+//! What sketches promise, measured on streams that a seed repeats: bounds of errors, counts that
+//! are never too low, merging, bytes.
 //!
 //! Streams follow Zipf's law: key number `n` comes with a frequency of `1 / n^exponent`.
 

@@ -10,8 +10,8 @@ fn name(key: u64) -> Vec<u8> {
     format!("key {key}").into_bytes()
 }
 
-/// Metwally, Agrawal, El Abbadi 2005, lemmas 3.3 and 3.4, theorem 3.5: for both streams in one as for
-/// two that are merged.
+/// Metwally, Agrawal, El Abbadi 2005, lemmas 3.3 and 3.4, theorem 3.5: for both streams in one as
+/// for two that are merged.
 fn check_bounds(summary: &SpaceSaving, counts: &BTreeMap<u64, u64>) {
     let total: u64 = counts.values().sum();
     let share = total as f64 / summary.counters() as f64;

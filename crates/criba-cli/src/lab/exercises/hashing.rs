@@ -67,8 +67,8 @@ pub(crate) fn families(bench: &Bench) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Insert and lookup over the number of hash functions and the length of keys, each of which is hashed once
-/// before a family derives its bits from the hash.
+/// Insert and lookup over the number of hash functions and the length of keys, each of which is
+/// hashed once before a family derives its bits from the hash.
 pub(crate) fn cost(bench: &Bench) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let count = bench.keys.min(KEYS_MAX);

@@ -190,7 +190,8 @@ fn the_front_denies_most() {
     assert!(Hierarchical::new(10, 0.01, 0.1).is_err());
 }
 
-/// Filters of bits take twice the keys that they were made for: only the rate suffers, as theory says.
+/// Filters of bits take twice the keys that they were made for: only the rate suffers, as theory
+/// says.
 #[test]
 fn over_full_filters_follow_theory() {
     fn check(mut filter: impl Insert) {

@@ -8,7 +8,8 @@ use crate::{
     Insert, Membership, Merge, Partitioned, Quotient, Scalable,
 };
 
-/// Two halves merged are the whole, bit for bit; what differs in shape is refused and changes nothing.
+/// Two halves merged are the whole, bit for bit; what differs in shape is refused and changes
+/// nothing.
 #[track_caller]
 fn check<T: Insert + Merge + Clone + PartialEq + Debug>(empty: &T, other_shape: &T) {
     let (mut left, mut right, mut whole) = (empty.clone(), empty.clone(), empty.clone());

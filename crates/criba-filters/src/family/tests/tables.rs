@@ -39,8 +39,8 @@ fn lookup_nanos(filter: &impl Membership, key: fn(u64) -> [u8; 8]) -> f64 {
     })
 }
 
-/// One line for a structure of `KEYS` keys: name, bits per key, these by log2(1/measured rate), rates,
-/// times.
+/// One line for a structure of `KEYS` keys: name, bits per key, these by log2(1/measured rate),
+/// rates, times.
 fn line<T: Membership>(name: &str, build: impl Fn() -> T) {
     let build_nanos = nanos(KEYS, || {
         black_box(build());

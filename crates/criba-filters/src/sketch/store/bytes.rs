@@ -53,8 +53,8 @@ impl KeySketch {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) when this is no sketch that this version can read:
-    /// estimates then go without it.
+    /// [`Error::Unreadable`](crate::Error::Unreadable) when this is no sketch that this version can
+    /// read: estimates then go without it.
     pub fn from_bytes(bytes: &[u8]) -> Result<KeySketch> {
         let registers = match bytes.split_first_chunk::<2>() {
             Some(([VERSION, SPARSE], entries)) => sparse(entries),

@@ -2,10 +2,10 @@
 //! two sets have in common.
 //!
 //! A sketch is a [`HyperLogLog`](super::HyperLogLog) of 4096 registers in the form that
-//! `docs/format.md` gives it. Estimates are those of Ertl, "New cardinality estimation algorithms for
-//! HyperLogLog sketches" (2017): the improved raw estimator (section 2.5) for one sketch, which needs
-//! neither tables nor a switch between ranges, and the Poisson likelihood of two sketches (section 4)
-//! for what they have in common.
+//! `docs/format.md` gives it. Estimates are those of Ertl, "New cardinality estimation algorithms
+//! for HyperLogLog sketches" (2017): the improved raw estimator (section 2.5) for one sketch, which
+//! needs neither tables nor a switch between ranges, and the Poisson likelihood of two sketches
+//! (section 4) for what they have in common.
 //!
 //! The relative error of [`KeySketch::estimate`] is 1.04 / 64 = 1.6 % (standard deviation) at any
 //! size. Sizes of single sets are known exactly in a store, so what is asked for is the overlap:

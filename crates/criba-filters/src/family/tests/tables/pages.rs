@@ -1,5 +1,6 @@
 //! The tables of `docs/filters/`, the same for each structure, so that pages can be compared:
-//! `cargo test --release -p criba-filters --features lab --lib -- --ignored --nocapture tables_of_pages`.
+//! `cargo test --release -p criba-filters --features lab --lib -- --ignored --nocapture
+//! tables_of_pages`.
 //!
 //! Counts only: they are the same on every run and every machine.
 
