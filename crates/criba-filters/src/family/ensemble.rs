@@ -5,8 +5,8 @@
 //!
 //! **Memory** `r` times 1.44 log2(1/p) bits per key, that is 1.44 log2(1/p^r): exactly what *one*
 //! filter of the final rate takes, which is what makes one filter the better choice: it has the
-//! same memory, the same number of probes, one hash instead of `r`, and no rounding in each part.
-//! What an ensemble is good for: filters that exist already, or that lie in different places.
+//! same memory, the same number of probes, one mixed hash instead of `r`, and no rounding in each
+//! part. What an ensemble is good for: filters that exist already, or that lie in different places.
 //! **Cost** for a key that is there all `r k` probes; for one that is not mostly those of the first
 //! filter. **Cannot** delete or grow.
 

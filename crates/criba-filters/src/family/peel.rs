@@ -20,7 +20,8 @@ use crate::segment::band::Row;
 
 /// Keys and cells are numbered in 32 bits while building.
 pub(super) const KEYS_MAX: usize = 1 << 31;
-/// Salts that are tried. The first is nearly always enough, see `docs/filters/peeled.md`.
+/// Salts that are tried. The first is mostly enough, the second nearly always: see
+/// `docs/filters/peeled.md`.
 pub(super) const ATTEMPTS_MAX: u32 = 100;
 
 /// Which three cells a key has.
