@@ -31,9 +31,9 @@
 //! | [`Ensemble`] | 1.44 log2(1/p) | yes | no | yes | several filters must agree |
 //! | [`Compressed`], [`Hybrid`] | less on the wire, more in memory | yes | no | yes | |
 //! | [`Hierarchical`] | 1.44 log2(1/p) | yes | no | yes | most absent keys end in a small filter |
-//! | [`Scalable`] | 1.44 log2(1/p) and more | without end | no | yes, rates add up | number of keys not known before |
+//! | [`Scalable`] | 1.44 log2(1/p) and more | yes | no | yes | any number of keys |
 //! | [`Cuckoo`] | (log2(1/p) + 3) / load | until full | yes | until full | |
-//! | [`Quotient`] | (log2(1/p) + 3) / load | until full | yes | of any sizes | grows without the keys |
+//! | [`Quotient`] | (log2(1/p) + 3) / load | until full | yes | yes | grows without its keys |
 //! | [`CountingBloom`] | 5.77 log2(1/p) | yes | yes | yes | |
 //! | [`Map`] (ribbon, Bloomier) | 1.01 log2(1/p) | no | no | no | [`Lookup`]: key to value |
 //! | [`Fuse`] | 1.13 log2(1/p), 1.4 with 1,000 keys | no | no | no | [`Lookup`], three probes |
@@ -44,14 +44,14 @@
 //! `N` is the length of the stream. Each is a [`Sketch`], except for [`SpaceSaving`], which keeps
 //! the keys.
 //!
-//! | structure | question | error | [`Merge`] | counts taken back |
+//! | structure | question | error | [`Merge`] | take back |
 //! |---|---|---|---|---|
 //! | [`CountMin`] | how often a key came | never less; more by at most `epsilon N` | yes | no |
 //! | [`CountSketch`] | how often a key came | at most `epsilon sqrt(F2)`, either way | yes | yes |
-//! | [`SpectralBloom`] | how often a key came | never less; more for a share `p` of the keys | yes | no |
-//! | [`LayeredBloom`] | how often, up to the number of layers | never less than that | yes, with the memory of both | no |
-//! | [`TugOfWar`] | the second moment `F2`: the sum of the squares of all counts | `epsilon F2` | yes | yes |
-//! | [`SpaceSaving`] | the keys that came most often, and how often | never less; more by at most `N / k` | yes | no |
+//! | [`SpectralBloom`] | how often a key came | never less; more for `p` of the keys | yes | no |
+//! | [`LayeredBloom`] | the same, up to the number of layers | never less than that | yes | no |
+//! | [`TugOfWar`] | `F2`, the sum of the squares of all counts | `epsilon F2` | yes | yes |
+//! | [`SpaceSaving`] | the most frequent keys | never less; more by at most `N / k` | yes | no |
 //! | [`LogLog`] | how many distinct keys came | 1.30 / sqrt(registers) | yes | no |
 //! | [`HyperLogLog`] | how many distinct keys came | 1.04 / sqrt(registers) | yes | no |
 //!

@@ -162,7 +162,8 @@ pub trait Lookup: Membership {
 ///     words.split(' ').for_each(|word| sketch.insert(word));
 /// }
 ///
-/// let (mut often, mut distinct) = (CountMin::with_error(0.01, 0.01)?, HyperLogLog::with_error(0.02)?);
+/// let mut often = CountMin::with_error(0.01, 0.01)?;
+/// let mut distinct = HyperLogLog::with_error(0.02)?;
 /// read(&mut often, "to be or not to be");
 /// read(&mut distinct, "to be or not to be");
 /// assert_eq!(often.estimate("to"), 2);

@@ -82,6 +82,7 @@ impl Blocked {
         u32::from(self.probes)
     }
 
+    #[inline]
     fn lines(&self) -> u64 {
         self.bits.len() / LINE_BITS
     }

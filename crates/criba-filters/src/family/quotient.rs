@@ -128,6 +128,7 @@ impl Quotient {
     }
 
     /// Slots, of which 95 % can be used.
+    #[inline]
     #[must_use]
     pub fn slots(&self) -> u64 {
         1 << self.quotient_bits
@@ -140,6 +141,7 @@ impl Quotient {
     }
 
     /// Bits of a remainder.
+    #[inline]
     #[must_use]
     pub fn remainder_bits(&self) -> u32 {
         self.cells.width() - FLAG_BITS

@@ -46,6 +46,7 @@ pub struct Begun {
 
 /// Not begun: nothing is known of the key.
 impl Default for Begun {
+    #[inline]
     fn default() -> Self {
         Begun::of(Lookup::Answered(Answer::Maybe))
     }
@@ -53,6 +54,7 @@ impl Default for Begun {
 
 impl Begun {
     /// The same in another form.
+    #[inline]
     #[must_use]
     pub fn of(lookup: Lookup) -> Begun {
         match lookup {
@@ -79,9 +81,8 @@ impl Window {
         fingerprint: 0,
     };
 
-    /// The word indices within the body, 1 to 128 of them, but of a
-    /// [`Scattered`](super::Scattered) filter all; they lie within the body whose length the filter was
-    /// parsed with.
+    /// The word indices within the body, 1 to 128 of them; they lie within the body whose length the
+    /// filter was parsed with.
     #[inline]
     #[must_use]
     pub fn words(&self) -> Range<u64> {
@@ -143,6 +144,7 @@ impl Location {
     }
 
     /// Whether the bits that are known are those of this block.
+    #[inline]
     pub fn may_be_in(&self, block: u32) -> bool {
         let known = |block: u32| u64::from(block) >> self.unknown_bits.min(32);
         known(block) == known(self.block)

@@ -9,14 +9,14 @@
 //!
 //! Invariants:
 //! 1. A key that was built in is never answered with [`Answer::No`], and a position is its own.
-//! 2. A damaged header is refused with [`Error::Unreadable`](crate::Error::Unreadable) or describes some other filter; it never makes
-//!    this code panic, allocate more than a small multiple of the header, or reach outside the body.
+//! 2. A damaged header is refused with [`Error::Unreadable`](crate::Error::Unreadable) or describes
+//!    some other filter; it never makes this code panic, allocate more than a small multiple of the
+//!    header, or reach outside the body.
 //! 3. Equal input gives equal bytes.
 //!
-//! The module knows neither files nor checksums nor keys, and of the crate's other modules only those that
-//! say how memory and processors are used; only [`family`], filters that stand by themselves, takes keys
-//! and checks its bytes. How hashes are split
-//! and where each byte lies is written in `docs/format.md`.
+//! The module knows neither files nor checksums nor keys. Structures that stand by themselves, at
+//! the root of the crate, check their own bytes. `docs/format.md` has how hashes are split and where
+//! each byte lies.
 
 pub(crate) mod band;
 pub(crate) mod blocked;
@@ -131,8 +131,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreadable`](crate::Error::Unreadable) if the header does not describe a filter with such a body. The segment is then to
-    /// be read without its filter.
+    /// [`Error::Unreadable`](crate::Error::Unreadable) if the header does not describe a filter with
+    /// such a body. The segment is then to be read without its filter.
     pub fn parse(kind: FilterKind, header: &[u8], body_words: u64) -> Result<Self> {
         Self::parse_with(kind, header, body_words, &CustomFilters::default())
     }

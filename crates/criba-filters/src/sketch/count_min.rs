@@ -105,6 +105,7 @@ impl CountMin {
         self.add_hash(key.into(), count);
     }
 
+    #[inline]
     fn add_hash(&mut self, hash: KeyHash, count: u64) {
         let least = match self.update {
             Update::Plain => 0,
@@ -128,6 +129,7 @@ impl CountMin {
         self.estimate_hash(key.into())
     }
 
+    #[inline]
     fn estimate_hash(&self, hash: KeyHash) -> u64 {
         let counts = (0..self.rows).map(|row| self.counters[self.place(hash, row)]);
         counts.min().unwrap_or(0)

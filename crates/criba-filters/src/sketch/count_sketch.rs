@@ -78,6 +78,7 @@ impl CountSketch {
         self.add_hash(key.into(), count);
     }
 
+    #[inline]
     fn add_hash(&mut self, hash: KeyHash, count: i64) {
         for row in 0..self.cells.rows {
             let (place, sign) = self.place(hash, row);
@@ -94,6 +95,7 @@ impl CountSketch {
         self.estimate_hash(key.into())
     }
 
+    #[inline]
     fn estimate_hash(&self, hash: KeyHash) -> i64 {
         let mut counts = [0; ROWS_MAX as usize];
         let counts = &mut counts[..usize::from(self.cells.rows)];

@@ -87,6 +87,7 @@ impl CountingBloom {
     }
 
     /// Number of counters, and of hash functions.
+    #[inline]
     #[must_use]
     pub fn shape(&self) -> (u64, u8) {
         (self.cells, self.probes)
@@ -237,6 +238,7 @@ impl Merge for CountingBloom {
     }
 }
 
+#[inline]
 fn shift(cell: usize) -> u32 {
     (cell % 2) as u32 * COUNTER_BITS
 }

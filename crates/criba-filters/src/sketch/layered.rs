@@ -222,6 +222,7 @@ impl Merge for LayeredBloom {
 }
 
 /// How many layers hold the key, from the first on without a gap.
+#[inline]
 fn held(stack: &[Layer], hash: KeyHash) -> usize {
     let layers = (0..).zip(stack);
     let holding = layers.take_while(|(ordinal, layer)| layer.holds(hash, *ordinal));
@@ -256,6 +257,7 @@ impl Layer {
         }
     }
 
+    #[inline]
     fn holds(&self, hash: KeyHash, ordinal: u64) -> bool {
         probes(hash, ordinal, (self.bits, self.probes))
             .all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)

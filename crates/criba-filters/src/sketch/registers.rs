@@ -103,6 +103,7 @@ impl Registers {
     }
 
     /// Adds the hash of a key; again is the same as once.
+    #[inline]
     pub(super) fn insert(&mut self, hash: KeyHash) {
         let (register, rank) = place(hash, self.index_bits);
         self.raise(register, rank);

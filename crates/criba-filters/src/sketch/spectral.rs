@@ -80,6 +80,7 @@ impl SpectralBloom {
         self.add_hash(key.into(), count);
     }
 
+    #[inline]
     fn add_hash(&mut self, hash: KeyHash, count: u32) {
         let least = self.estimate_hash(hash).saturating_add(count);
         for cell in probes(hash, 0, self.shape()) {
@@ -96,6 +97,7 @@ impl SpectralBloom {
         self.estimate_hash(key.into())
     }
 
+    #[inline]
     fn estimate_hash(&self, hash: KeyHash) -> u32 {
         let counts = probes(hash, 0, self.shape()).map(|cell| self.counters[cell]);
         counts.min().unwrap_or(0)
@@ -114,6 +116,7 @@ impl SpectralBloom {
     }
 
     /// Number of counters, and of hash functions.
+    #[inline]
     #[must_use]
     pub fn shape(&self) -> (u64, u8) {
         (self.counters.len() as u64, self.probes)

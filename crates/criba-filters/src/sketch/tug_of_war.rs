@@ -86,6 +86,7 @@ impl TugOfWar {
         self.add_hash(key.into(), count);
     }
 
+    #[inline]
     fn add_hash(&mut self, hash: KeyHash, count: i64) {
         for (group, counters) in (0..).zip(self.cells.counters.chunks_mut(SIGNS)) {
             let signs = in_row(hash, group);
