@@ -37,6 +37,18 @@ pub enum Error {
 }
 
 /// Why bytes cannot be read.
+///
+/// ```
+/// use criba_filters::{Blocked, Error, HyperLogLog, Membership, Sketch, Unreadable};
+///
+/// let mut bytes = HyperLogLog::with_error(0.1)?.to_bytes();
+/// let other = Blocked::from_bytes(&bytes).unwrap_err();
+/// assert!(matches!(other, Error::Unreadable(Unreadable::Other { .. })));
+/// bytes[24] ^= 1;
+/// let damaged = HyperLogLog::from_bytes(&bytes).unwrap_err();
+/// assert_eq!(damaged, Error::Unreadable(Unreadable::Checksum));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unreadable {

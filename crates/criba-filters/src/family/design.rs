@@ -65,6 +65,16 @@ pub(super) fn check_rate(rate: f64) -> Result<()> {
 }
 
 /// The shape of a Bloom filter.
+///
+/// ```
+/// use criba_filters::Design;
+///
+/// let design = Design::for_rate(1_000, 0.01)?;
+/// assert_eq!((design.bits, design.probes), (9_586, 7));
+/// let fewer = Design { probes: 3, ..design }; // less work, a higher rate
+/// assert!(fewer.rate() > design.rate());
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Design {
     /// Keys it is made for; more raise the rate.

@@ -26,6 +26,22 @@ const KIND: frame::Kind = *b"CMIN";
 const VERSION: u8 = 1;
 
 /// What an insertion does to the counters of a key.
+///
+/// ```
+/// use criba_filters::{CountMin, Sketch, Update};
+///
+/// let mut plain = CountMin::with_shape(8, 2)?;
+/// let mut exact = plain.clone().with_update(Update::Conservative);
+/// for key in 0..40_u64 {
+///     plain.insert(&key.to_le_bytes());
+///     exact.insert(&key.to_le_bytes());
+/// }
+/// assert!((0..40_u64).all(|key| {
+///     let key = key.to_le_bytes();
+///     (1..=plain.estimate(&key)).contains(&exact.estimate(&key))
+/// }));
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Update {
     /// It adds to all of them. Merging is exact.

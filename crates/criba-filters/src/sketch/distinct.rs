@@ -26,6 +26,19 @@ pub trait Estimator {
 }
 
 /// A count of distinct keys: [`LogLog`](super::LogLog), [`HyperLogLog`](super::HyperLogLog).
+///
+/// ```
+/// use criba_filters::{Distinct, Estimator, Harmonic, Sketch};
+///
+/// fn about<E: Estimator>(distinct: &Distinct<E>) -> String {
+///     format!("{:.0} within {:.0} %", distinct.estimate(), 100.0 * distinct.standard_error())
+/// }
+///
+/// let mut distinct = Distinct::<Harmonic>::with_error(0.02)?;
+/// ["apple", "melon", "apple"].map(|key| distinct.insert(key));
+/// assert_eq!(about(&distinct), "2 within 2 %");
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Distinct<E> {
     pub(super) registers: Registers,

@@ -60,6 +60,17 @@ pub struct SpaceSaving {
 }
 
 /// A key and how often it came.
+///
+/// ```
+/// use criba_filters::{Counter, SpaceSaving};
+///
+/// let mut top = SpaceSaving::with_counters(1)?;
+/// ["apple", "apple", "melon"].map(|key| top.insert(key));
+/// // The only counter was taken over, with what it said.
+/// let counter = Counter { key: b"melon".to_vec(), count: 3, error: 2 };
+/// assert_eq!(top.top(10), [counter]);
+/// # Ok::<(), criba_filters::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counter {
     /// The key.

@@ -6,8 +6,20 @@ use crate::KeyHash;
 
 use super::{INDEX_BITS, KeySketch, RANK_MAX, REGISTERS, Registers, place};
 
-/// Registers that one thread raises and any number read. Relaxed: a reader sees a sketch of some
-/// of the hashes that were added, among them all of which it knows otherwise that they were.
+/// A [`KeySketch`] that any number of threads add to and read. Relaxed: a reader sees a sketch of
+/// some of the hashes that were added, among them all of which it knows otherwise that they were.
+///
+/// ```
+/// use criba_filters::KeyHash;
+/// use criba_filters::store::AtomicSketch;
+///
+/// let keys = AtomicSketch::default();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| keys.insert(KeyHash::from("apple")));
+///     keys.insert(KeyHash::from("melon"));
+/// });
+/// assert_eq!(keys.load().estimate().round(), 2.0);
+/// ```
 pub struct AtomicSketch {
     ranks: Box<[AtomicU8]>,
 }

@@ -27,6 +27,24 @@ impl Set {
 /// deviation of about `sqrt(min(a - n, b - n) (a + b - n)) / 64`: nothing if one contains the
 /// other, 1.1 % for disjoint sets of one size, 0.5 % if one has a tenth of the other's keys. The
 /// errors of several steps add up as independent ones do; see the tests.
+///
+/// ```
+/// use criba_filters::KeyHash;
+/// use criba_filters::store::{KeySketch, Set, Union};
+///
+/// let set = |keys: std::ops::Range<u64>| {
+///     let mut sketch = KeySketch::default();
+///     let count = (keys.end - keys.start) as f64;
+///     keys.for_each(|key| sketch.insert(KeyHash::from(&key.to_le_bytes())));
+///     Set { sketch, count }
+/// };
+/// let mut union = Union::default();
+/// for set in [set(0..1_000), set(500..1_500)] {
+///     let new = union.count_new(&set);
+///     union.add(&set, new);
+/// }
+/// assert!((1_400.0..1_600.0).contains(&union.count())); // exactly 1,500
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Union {
     all: Set,
