@@ -136,7 +136,7 @@ fn gets(criterion: &mut Criterion) {
     for (name, from) in [("many-present", 0), ("many-absent", KEYS)] {
         group.bench_function(name, |bencher| {
             let keys = || -> [[u8; 16]; 64] { std::array::from_fn(|_| key(from + next(&at))) };
-            bencher.iter(|| black_box(db.get_many(&keys()).expect("memory can be read")));
+            bencher.iter(|| black_box(db.get_many(keys()).expect("memory can be read")));
         });
     }
     group.finish();

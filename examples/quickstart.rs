@@ -35,7 +35,7 @@ fn run() -> Result<()> {
     // Values are slices, mostly into the cached block or memtable they lie in; many can be asked
     // for at once.
     assert_eq!(db.get("fruit/banana")?.as_deref(), Some(&b"yellow"[..]));
-    let values = db.get_many(&["fruit/banana", "fruit/none"])?;
+    let values = db.get_many(["fruit/banana", "fruit/none"])?;
     assert_eq!((values[0].is_some(), values[1].is_some()), (true, false));
 
     // Iterators and snapshots see one moment, from both ends.

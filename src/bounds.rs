@@ -1,6 +1,8 @@
 //! Ranges of keys, and on which side of a bound a key lies.
 
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{
+    Bound, Deref, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
 
 use crate::slice::Slice;
 
@@ -32,10 +34,76 @@ pub(crate) fn overlaps((lower, upper): &Bounds, first: &[u8], last: &[u8]) -> bo
     is_above(lower, last) && is_below(upper, first)
 }
 
-/// The bounds of a range of keys as slices that the iterator owns.
-pub(crate) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
-    let own = |bound: Bound<&K>| bound.map(|key| Slice::from(key.as_ref()));
-    (own(range.start_bound()), own(range.end_bound()))
+/// A range of keys: `..`, `"a".."b"`, `"a"..`, `..="b"` and so on, or a pair of [`Bound`]s.
+///
+/// Keys are anything that gives bytes: strings, slices, arrays, vectors.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// for key in ["a", "b", "c"] {
+///     db.put(key, "")?;
+/// }
+/// assert_eq!(db.range(..).count(), 3);
+/// assert_eq!(db.range("b"..).count(), 2);
+/// assert_eq!(db.range(b"a"..=b"b").count(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub trait KeyRange {
+    /// Where the range begins and where it ends.
+    fn into_bounds(self) -> (Bound<Slice>, Bound<Slice>);
+}
+
+impl KeyRange for RangeFull {
+    fn into_bounds(self) -> Bounds {
+        (Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+fn own<K: AsRef<[u8]>>(key: K) -> Slice {
+    Slice::from(key.as_ref())
+}
+
+impl<K: AsRef<[u8]>> KeyRange for Range<K> {
+    fn into_bounds(self) -> Bounds {
+        (
+            Bound::Included(own(self.start)),
+            Bound::Excluded(own(self.end)),
+        )
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyRange for RangeInclusive<K> {
+    fn into_bounds(self) -> Bounds {
+        let (start, end) = self.into_inner();
+        (Bound::Included(own(start)), Bound::Included(own(end)))
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyRange for RangeFrom<K> {
+    fn into_bounds(self) -> Bounds {
+        (Bound::Included(own(self.start)), Bound::Unbounded)
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyRange for RangeTo<K> {
+    fn into_bounds(self) -> Bounds {
+        (Bound::Unbounded, Bound::Excluded(own(self.end)))
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyRange for RangeToInclusive<K> {
+    fn into_bounds(self) -> Bounds {
+        (Bound::Unbounded, Bound::Included(own(self.end)))
+    }
+}
+
+impl<K: AsRef<[u8]>, L: AsRef<[u8]>> KeyRange for (Bound<K>, Bound<L>) {
+    fn into_bounds(self) -> Bounds {
+        (self.0.map(own), self.1.map(own))
+    }
 }
 
 /// The bounds of all keys that begin with `prefix`.

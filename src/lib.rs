@@ -81,6 +81,7 @@ mod tools;
 // The store as its users see it.
 mod db;
 
+pub use bounds::KeyRange;
 pub use criba_filters::segment::BloomierBits;
 pub use db::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
 pub use db::{Batch, Builder, CompactionJob, Db, Iter, Snapshot};

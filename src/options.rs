@@ -9,6 +9,7 @@ use criba_filters::segment::{BloomierBits, CustomFilters, FilterSpec};
 
 /// What survives a write that has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// Nothing yet: the write is in memory of the process. It reaches the system with the next
     /// stronger write, with 64 KiB of journal, with [`Db::sync`](crate::Db::sync) or at close.
@@ -23,6 +24,7 @@ pub enum Durability {
 
 /// Whether data blocks are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Compression {
     /// Stored as they are. Each fills whole 4 KiB pages where that wastes little, so that a read touches
     /// as few as can be: with entries of up to 450 bytes and blocks of 4 KiB always.
@@ -40,6 +42,7 @@ pub enum Compression {
 
 /// Which filter the segments carry.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum FilterPolicy {
     /// No filter: every lookup in the segment's key range reads a block.
     None,
@@ -86,6 +89,7 @@ impl FilterPolicy {
 
 /// Where filters are while the store is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum FilterResidency {
     /// In memory, whole: a lookup never reads a filter from disk.
     #[default]
@@ -110,6 +114,7 @@ pub(crate) struct FilterLoading {
 
 /// How the tree is kept in shape. It can be changed at any `open`; the tree follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Strategy {
     /// Every level below the first is one run, larger than the level above by the ratio: least
     /// space and fewest runs to ask, most rewriting. What nearly every use wants.
@@ -142,6 +147,7 @@ pub enum Strategy {
 
 /// Whether compactions run by themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Compaction {
     /// In the background, whenever the tree is out of shape. Leveled, runs that are alike in size also
     /// become one when nothing was written for half a second, so that lookups and scans ask fewer: at
@@ -194,6 +200,7 @@ impl Default for TreeShape {
 /// nothing of them is deleted. Damage elsewhere is not for these modes: reads meet that of
 /// segments, and [`Builder::repair`](crate::Builder::repair) helps with that of the manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Recovery {
     /// Refuse to open, and change nothing.
     #[default]
@@ -238,6 +245,7 @@ pub(crate) struct Options {
 
 /// Whether `open` may make a new store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Create {
     /// Open the store, or make it if the directory is missing or empty.
     #[default]
@@ -250,6 +258,7 @@ pub enum Create {
 
 /// Whether the store will be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Access {
     /// Reads and writes; exclusive.
     #[default]

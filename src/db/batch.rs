@@ -55,12 +55,22 @@ impl Batch {
         self.operations.count() == 0
     }
 
-    /// Commits with the durability of the store's options.
+    /// Commits with the durability of the store's options. The batch is empty afterwards and can be
+    /// filled again; after an error it is as it was.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.batch().put("a", "1").delete("b").commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As for [`Db::put`].
-    pub fn commit(self) -> Result<()> {
+    pub fn commit(&mut self) -> Result<()> {
         let durability = self.db.store().options().durability;
         self.commit_with(durability)
     }
@@ -70,8 +80,10 @@ impl Batch {
     /// # Errors
     ///
     /// As for [`Db::put`].
-    pub fn commit_with(self, durability: Durability) -> Result<()> {
+    pub fn commit_with(&mut self, durability: Durability) -> Result<()> {
         let payload = self.operations.payload()?;
-        self.db.store().commit(payload, durability)
+        self.db.store().commit(payload, durability)?;
+        self.operations.clear();
+        Ok(())
     }
 }

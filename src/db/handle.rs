@@ -1,11 +1,10 @@
 //! The handle of an open store.
 
 use std::fmt;
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::bounds::{Bounds, owned_bounds, prefix_bounds};
+use crate::bounds::{Bounds, KeyRange, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::format::batch::Operation;
 use crate::options::Durability;
@@ -164,10 +163,14 @@ impl Db {
     ///
     /// As for [`Db::get`], with the first key for which there is one; to go on behind it, ask key
     /// by key.
-    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Slice>>> {
+        let keys = Vec::from_iter(keys);
         let store = self.store();
         store.monitor().check_open()?;
-        store.tree().get_many(keys, || store.visible())
+        store.tree().get_many(&keys, || store.visible())
     }
 
     /// Whether a key is there. Cost as for [`Db::get`].
@@ -196,8 +199,8 @@ impl Db {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        self.walk(owned_bounds(&range))
+    pub fn range(&self, range: impl KeyRange) -> Iter {
+        self.walk(range.into_bounds())
     }
 
     /// The entries whose keys begin with `prefix`, in key order, from both ends.
@@ -213,6 +216,50 @@ impl Db {
     /// All entries, in key order, from both ends.
     pub fn iter(&self) -> Iter {
         self.prefix(b"")
+    }
+
+    /// The first entry in key order; `None` when there is none. Costs what the first step of
+    /// [`iter`](Self::iter) costs.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The last entry in key order; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether there is no entry. Costs what [`first`](Self::first) costs.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+
+    /// The exact number of entries. Walks over all of them: it reads every data block.
+    /// [`approximate_len`](Self::approximate_len) reads nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn len(&self) -> Result<u64> {
+        let mut entries = self.iter();
+        let mut count = 0;
+        while let Some(entry) = entries.next_ref() {
+            entry?;
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// The store as it is now, to read at later, also after a [`Db::close`]. One that is taken
@@ -252,9 +299,9 @@ impl Db {
     /// # Errors
     ///
     /// The failure of the flush; the compaction's own come from [`CompactionJob::wait`].
-    pub fn compact<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<CompactionJob> {
+    pub fn compact(&self, range: impl KeyRange) -> Result<CompactionJob> {
         self.flush()?;
-        Ok(CompactionJob::new(self.store(), owned_bounds(&range)))
+        Ok(CompactionJob::new(self.store(), range.into_bounds()))
     }
 
     /// [`Db::compact`] for all keys.
@@ -278,8 +325,8 @@ impl Db {
     /// # Errors
     ///
     /// What reading and writing give; filters that were finished before are in use.
-    pub fn rebuild_filters<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Rebuilt> {
-        rebuild_filters(self.store(), &owned_bounds(&range))
+    pub fn rebuild_filters(&self, range: impl KeyRange) -> Result<Rebuilt> {
+        rebuild_filters(self.store(), &range.into_bounds())
     }
 
     /// Closes the store for all handles: everything written survives power loss, and the next
@@ -345,11 +392,11 @@ impl Db {
     /// Nothing is kept from call to call: some 40 microseconds for each run, and a walk over the
     /// entries of memtables that are counted.
     #[must_use]
-    pub fn approximate_len_in<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> u64 {
+    pub fn approximate_len_in(&self, range: impl KeyRange) -> u64 {
         if self.store().monitor().origin().is_elsewhere() {
             return 0;
         }
-        approximate_len_in(&self.store().tree().view(), &owned_bounds(&range))
+        approximate_len_in(&self.store().tree().view(), &range.into_bounds())
     }
 
     /// Looks a key up and tells what it asked, read and saved, run by run.
@@ -375,8 +422,8 @@ impl Db {
     /// # Errors
     ///
     /// [`Error::Closed`]. What is wrong on disk is no error here, but among the findings.
-    pub fn verify(&self, watch: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
-        verify(self.store(), watch)
+    pub fn verify(&self, mut watch: impl FnMut(u64, u64)) -> Result<Verification> {
+        verify(self.store(), &mut watch)
     }
 
     /// Reads one segment whole and verifies all its blocks. The number is that of

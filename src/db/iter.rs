@@ -96,6 +96,24 @@ impl Iter {
     }
 }
 
+impl Iter {
+    /// The keys alone.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// # db.put("a", "1")?;
+    /// let keys = db.prefix("a").keys().collect::<criba::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, ["a"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keys(self) -> impl DoubleEndedIterator<Item = Result<Slice>> {
+        self.map(|entry| Ok(entry?.0))
+    }
+}
+
 impl Drop for Iter {
     fn drop(&mut self) {
         if self.origin.is_elsewhere() {

@@ -30,7 +30,7 @@ impl Builder {
     pub fn repair_from(
         self,
         source: &Arc<dyn Storage>,
-        watch: &mut dyn FnMut(u64),
+        mut watch: impl FnMut(u64),
     ) -> Result<Repaired> {
         let disk = || Arc::new(Disk::new(&self.path, self.options.io)) as Arc<dyn Storage>;
         let target = NewStore {
@@ -38,7 +38,7 @@ impl Builder {
             path: self.path.clone(),
             options: self.options,
         };
-        repair::repair_from(target, source, watch)
+        repair::repair_from(target, source, &mut watch)
     }
 
     /// [`Builder::repair_from`] for the store in the directory `source`. The new store has its
@@ -51,9 +51,9 @@ impl Builder {
     pub fn repair(
         self,
         source: impl Into<PathBuf>,
-        watch: &mut dyn FnMut(u64),
+        mut watch: impl FnMut(u64),
     ) -> Result<Repaired> {
-        repair::repair(source.into(), &self.path, self.options, watch)
+        repair::repair(source.into(), &self.path, self.options, &mut watch)
     }
 
     /// Repairs the store in this builder's directory: makes the new one beside it, then renames the
@@ -68,7 +68,7 @@ impl Builder {
     /// # Errors
     ///
     /// As for [`Builder::repair`].
-    pub fn repair_in_place(self, watch: &mut dyn FnMut(u64)) -> Result<(Repaired, PathBuf)> {
-        repair::repair_in_place(&self.path, self.options, watch)
+    pub fn repair_in_place(self, mut watch: impl FnMut(u64)) -> Result<(Repaired, PathBuf)> {
+        repair::repair_in_place(&self.path, self.options, &mut watch)
     }
 }

@@ -1,10 +1,9 @@
 //! A moment of the store, to read at for as long as one likes.
 
 use std::fmt;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use crate::bounds::{Bounds, owned_bounds, prefix_bounds};
+use crate::bounds::{Bounds, KeyRange, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::slice::Slice;
@@ -81,10 +80,14 @@ impl Snapshot {
     /// # Errors
     ///
     /// As for [`Db::get_many`](crate::Db::get_many).
-    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Slice>>> {
+        let keys = Vec::from_iter(keys);
         self.held.check()?;
         let held = &self.held;
-        held.store.tree().get_many(keys, || held.sequence)
+        held.store.tree().get_many(&keys, || held.sequence)
     }
 
     /// Whether a key is there. Cost as for [`Snapshot::get`].
@@ -97,8 +100,8 @@ impl Snapshot {
     }
 
     /// The entries of a range of keys: see [`Db::range`](crate::Db::range).
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        self.walk(owned_bounds(&range))
+    pub fn range(&self, range: impl KeyRange) -> Iter {
+        self.walk(range.into_bounds())
     }
 
     /// The entries whose keys begin with `prefix`.
@@ -114,6 +117,49 @@ impl Snapshot {
     /// All entries.
     pub fn iter(&self) -> Iter {
         self.prefix(b"")
+    }
+
+    /// The first entry in key order; `None` when there is none. Costs what the first step of
+    /// [`iter`](Self::iter) costs.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The last entry in key order; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether there is no entry. Costs what [`first`](Self::first) costs.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+
+    /// The exact number of entries. Walks over all of them: it reads every data block.
+    ///
+    /// # Errors
+    ///
+    /// As for the iterator.
+    pub fn len(&self) -> Result<u64> {
+        let mut entries = self.iter();
+        let mut count = 0;
+        while let Some(entry) = entries.next_ref() {
+            entry?;
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Sequence of the newest write that the snapshot sees.

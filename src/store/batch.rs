@@ -50,6 +50,13 @@ impl Operations {
         self.invalid.is_none()
     }
 
+    /// Forgets all of them. The memory stays for the next.
+    pub(crate) fn clear(&mut self) {
+        self.payload.clear();
+        self.count = 0;
+        self.invalid = None;
+    }
+
     /// Operations so far.
     pub(crate) fn count(&self) -> u32 {
         self.count

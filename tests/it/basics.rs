@@ -1,5 +1,6 @@
 //! Each promise of the interface once, with plain data.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use criba::storage::{Memory, Storage, Survivors};
@@ -489,4 +490,75 @@ fn the_ends_of_a_queue_are_found_past_everything_deleted() {
         assert_eq!(old.iter().rev().count(), 300);
         assert_eq!(old.range("00100".."00110").count(), 10);
     }
+}
+
+#[test]
+fn a_store_tells_its_ends_and_how_many_entries_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path()).unwrap();
+    assert!(db.is_empty().unwrap());
+    assert_eq!((db.first().unwrap(), db.last().unwrap()), (None, None));
+    assert_eq!(db.len().unwrap(), 0);
+    let mut batch = db.batch();
+    for n in 0..1000_u32 {
+        batch.put(format!("{n:04}"), n.to_le_bytes());
+    }
+    batch.commit().unwrap();
+    // The same batch anew.
+    assert!(batch.is_empty());
+    batch.delete("0000").delete("0999").commit().unwrap();
+    let snapshot = db.snapshot();
+    db.flush().unwrap();
+    db.batch().put("x", "").put("a", "").commit().unwrap();
+    let key = |entry: Option<(criba::Slice, criba::Slice)>| entry.unwrap().0;
+    assert_eq!(key(db.first().unwrap()), "0001");
+    assert_eq!(key(db.last().unwrap()), "x");
+    assert_eq!(db.len().unwrap(), 1000);
+    assert_eq!(key(snapshot.last().unwrap()), "0998");
+    assert_eq!(snapshot.len().unwrap(), 998);
+    assert!(!snapshot.is_empty().unwrap());
+    let keys: Result<Vec<_>, Error> = db.range("0500".."0503").keys().rev().collect();
+    assert_eq!(keys.unwrap(), ["0502", "0501", "0500"]);
+}
+
+/// An operation beyond a limit fails the commit and stays in the batch.
+#[test]
+fn a_batch_that_failed_is_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path()).unwrap();
+    let mut batch = db.batch();
+    batch.put("a", "1").put(vec![0; MAX_KEY_BYTES + 1], "");
+    for _ in 0..2 {
+        assert!(matches!(batch.commit(), Err(Error::Invalid(_))));
+        assert_eq!(batch.len(), 1);
+    }
+    assert!(db.is_empty().unwrap());
+}
+
+#[test]
+fn ranges_need_no_annotation() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path()).unwrap();
+    for key in ["a", "b", "c", "d"] {
+        db.put(key, "").unwrap();
+    }
+    assert_eq!(db.range(..).count(), 4);
+    assert_eq!(db.range("b"..).count(), 3);
+    assert_eq!(db.range(.."b").count(), 1);
+    assert_eq!(db.range(..="b").count(), 2);
+    assert_eq!(db.range(b"a"..=b"c").count(), 3);
+    assert_eq!(db.range(vec![b'b']..vec![b'd']).count(), 2);
+    let between = (Bound::Excluded("a"), Bound::Included(String::from("c")));
+    assert_eq!(db.range(between).count(), 2);
+    assert_eq!(db.get_many(["a", "x"]).unwrap().len(), 2);
+    assert_eq!(
+        db.get_many(vec![String::from("a")]).unwrap()[0].as_deref(),
+        Some(&b""[..])
+    );
+    db.compact(..).unwrap().wait().unwrap();
+    assert_eq!(db.approximate_len_in(..), 4);
+    db.rebuild_filters("a"..).unwrap();
+    let mut steps = 0;
+    db.verify(|_, _| steps += 1).unwrap();
+    assert!(steps > 0);
 }

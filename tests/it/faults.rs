@@ -351,6 +351,7 @@ impl Life {
             Durability::Buffered => {}
             Durability::Process => promise.processed = n,
             Durability::Sync => (promise.processed, promise.synced) = (n, n),
+            other => unreachable!("{other:?}"),
         }
         Ok(())
     }

@@ -169,8 +169,8 @@ fn a_closed_store_is_not_asked() {
     let other = db.clone();
     let snapshot = db.snapshot();
     db.close().unwrap();
-    assert!(matches!(other.get_many(&["a"]), Err(Error::Closed)));
-    assert_eq!(snapshot.get_many(&["a"]).unwrap(), [None]);
+    assert!(matches!(other.get_many(["a"]), Err(Error::Closed)));
+    assert_eq!(snapshot.get_many(["a"]).unwrap(), [None]);
     let late = other.snapshot();
-    assert!(matches!(late.get_many(&["a"]), Err(Error::Closed)));
+    assert!(matches!(late.get_many(["a"]), Err(Error::Closed)));
 }

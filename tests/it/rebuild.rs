@@ -58,7 +58,7 @@ fn what_is_in_the_cache_stays_there() {
     let cached = builder(&memory, POLICIES[2]).cache_bytes(1 << 20);
     let db = cached.open().unwrap();
     check(&db);
-    assert_eq!(db.rebuild_filters::<&str>(..).unwrap().rebuilt, 2);
+    assert_eq!(db.rebuild_filters(..).unwrap().rebuilt, 2);
     let before = db.stats().reads;
     check(&db);
     let reads = db.stats().reads.since(&before).get(ReadCause::Data).calls;
@@ -76,18 +76,14 @@ fn a_new_policy_reaches_old_segments_and_their_data_stay() {
                 .map(|name| memory.bytes_of(name))
                 .collect();
             let db = builder(&memory, after).open().unwrap();
-            let rebuilt = db.rebuild_filters::<&str>(..).unwrap();
+            let rebuilt = db.rebuild_filters(..).unwrap();
             assert_eq!(rebuilt.segments, 2);
             assert_eq!(
                 rebuilt.rebuilt,
                 if before == after { 0 } else { 2 },
                 "{after:?}"
             );
-            assert_eq!(
-                db.rebuild_filters::<&str>(..).unwrap().rebuilt,
-                0,
-                "once is enough"
-            );
+            assert_eq!(db.rebuild_filters(..).unwrap().rebuilt, 0, "once is enough");
             check(&db);
             let kinds: Vec<_> = db
                 .stats()
@@ -127,7 +123,7 @@ fn absent_lookups_profit_at_once() {
         db.stats().reads.get(ReadCause::Data).calls - before
     };
     assert!(wasted(&db) > 7900);
-    db.rebuild_filters::<&str>(..).unwrap();
+    db.rebuild_filters(..).unwrap();
     assert!(wasted(&db) < 200);
 }
 
@@ -137,13 +133,13 @@ fn filter_files_go_with_what_they_stand_for() {
     store(&memory, POLICIES[0]).close().unwrap();
     let db = builder(&memory, POLICIES[1]).open().unwrap();
     let snapshot = db.snapshot();
-    db.rebuild_filters::<&str>(..).unwrap();
+    db.rebuild_filters(..).unwrap();
     let first = names(&memory, ".filter");
     assert_eq!(first.len(), 2);
     db.close().unwrap();
     let db = builder(&memory, POLICIES[2]).open().unwrap();
     assert_eq!(db.stats().recovery.unknown_files, [""; 0]);
-    db.rebuild_filters::<&str>(..).unwrap();
+    db.rebuild_filters(..).unwrap();
     let second = names(&memory, ".filter");
     assert_eq!(second.len(), 2);
     assert!(
@@ -162,7 +158,7 @@ fn a_damaged_or_missing_filter_file_is_done_without_and_mended() {
         let memory = Memory::new();
         store(&memory, FilterPolicy::None).close().unwrap();
         let db = builder(&memory, POLICIES[2]).open().unwrap();
-        db.rebuild_filters::<&str>(..).unwrap();
+        db.rebuild_filters(..).unwrap();
         db.close().unwrap();
         for name in names(&memory, ".filter") {
             if missing {
@@ -184,7 +180,7 @@ fn a_damaged_or_missing_filter_file_is_done_without_and_mended() {
         };
         assert_eq!(damaged(&db), 2);
         check(&db);
-        assert_eq!(db.rebuild_filters::<&str>(..).unwrap().rebuilt, 2);
+        assert_eq!(db.rebuild_filters(..).unwrap().rebuilt, 2);
         assert_eq!(damaged(&db), 0);
         check(&db);
     }
@@ -199,7 +195,7 @@ fn a_crash_or_failure_at_any_step_leaves_old_or_new() {
         let memory = origin.crash(Survivors::Everything);
         let db = builder(&memory, POLICIES[2]).open().unwrap();
         memory.fail_after(n, std::io::ErrorKind::StorageFull);
-        let result = db.rebuild_filters::<&str>(..);
+        let result = db.rebuild_filters(..);
         check(&db);
         for survivors in [Survivors::Everything, Survivors::Synced, Survivors::Ordered] {
             let after = memory.crash(survivors);

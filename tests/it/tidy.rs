@@ -238,7 +238,10 @@ fn programs_below_examples_are_packages_of_their_own() {
         packages += 1;
     }
     assert!(packages >= 3, "{packages} packages");
-    assert!(manifest.contains("\"/examples/*.rs\""), "they are published");
+    assert!(
+        manifest.contains("\"/examples/*.rs\""),
+        "they are published"
+    );
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(crate) fn filter_name(choice: FilterChoice) -> String {
         FilterPolicy::Bloomier(BloomierBits::BitsPerKey(bits)) => format!("bloomier:{bits}"),
         FilterPolicy::Bloomier(BloomierBits::Rejecting(bits)) => format!("rejecting:{bits}"),
         FilterPolicy::Budget { bits_per_key } => format!("budget:{bits_per_key}"),
-        FilterPolicy::Custom => "custom".into(),
+        other => format!("{other:?}"),
     }
 }
 
@@ -178,6 +178,7 @@ pub(crate) fn strategy_name(strategy: Strategy) -> &'static str {
         Strategy::Tiered => "tiered",
         Strategy::LazyLeveled => "lazy-leveled",
         Strategy::Fifo { .. } => "fifo",
+        _ => "another strategy",
     }
 }
 
@@ -224,6 +225,7 @@ pub(crate) fn residency_name(residency: FilterResidency) -> String {
         FilterResidency::Pinned => "pinned".into(),
         FilterResidency::Shared => "shared".into(),
         FilterResidency::Cached { bytes } => format!("cached:{}", bytes_name(bytes)),
+        other => format!("{other:?}"),
     }
 }
 

@@ -7,8 +7,7 @@ use crate::exit::Failure;
 /// Changes that are committed together: what they take in memory is bounded.
 const TOGETHER: usize = 10_000;
 
-pub(crate) struct Changes<'a> {
-    db: &'a Db,
+pub(crate) struct Changes {
     batch: Batch,
     together: usize,
     /// Batches before it ends early: a test sees what is left then.
@@ -16,10 +15,9 @@ pub(crate) struct Changes<'a> {
     batches_left: u64,
 }
 
-impl Changes<'_> {
-    pub(crate) fn new(db: &Db) -> Changes<'_> {
+impl Changes {
+    pub(crate) fn new(db: &Db) -> Changes {
         Changes {
-            db,
             batch: db.batch(),
             together: TOGETHER,
             #[cfg(test)]
@@ -29,7 +27,7 @@ impl Changes<'_> {
 
     /// Batches of `together` changes, and so many of them.
     #[cfg(test)]
-    pub(crate) fn limited(db: &Db, together: usize, batches_left: u64) -> Changes<'_> {
+    pub(crate) fn limited(db: &Db, together: usize, batches_left: u64) -> Changes {
         Changes {
             together,
             batches_left,
@@ -63,7 +61,6 @@ impl Changes<'_> {
             }
             self.batches_left -= 1;
         }
-        let batch = std::mem::replace(&mut self.batch, self.db.batch());
-        Ok(batch.commit_with(Durability::Process)?)
+        Ok(self.batch.commit_with(Durability::Process)?)
     }
 }

@@ -73,7 +73,7 @@ fn forget_path(archive: &Archive, path: &Path) -> Result<u64, Failure> {
     Ok(names)
 }
 
-fn forget_below(archive: &Archive, path: &Path, changes: &mut Changes<'_>) -> Result<u64, Failure> {
+fn forget_below(archive: &Archive, path: &Path, changes: &mut Changes) -> Result<u64, Failure> {
     let here = keys::directory(path);
     // All below the root begin with the root's own key.
     let end: &[u8] = if path.parent().is_some() { &[0] } else { &[] };

@@ -90,7 +90,7 @@ impl Marks {
 }
 
 /// Everything but what is printed.
-pub(crate) fn collect(archive: &Archive, changes: &mut Changes<'_>) -> Result<Collected, Failure> {
+pub(crate) fn collect(archive: &Archive, changes: &mut Changes) -> Result<Collected, Failure> {
     let blocks = archive.packs.end() / BLOCK_BYTES;
     if archive.next_document.max(blocks) > MARKS_MAX {
         return Err(Failure::damaged(
@@ -165,7 +165,7 @@ fn blocks_of(frame: &Frame, end: u64) -> Result<std::ops::RangeInclusive<u64>, F
 }
 
 /// Removes what leads to documents without a name.
-fn leads(archive: &Archive, named: &Marks, changes: &mut Changes<'_>) -> Result<(), Failure> {
+fn leads(archive: &Archive, named: &Marks, changes: &mut Changes) -> Result<(), Failure> {
     let number = |value: &[u8]| Reader(value).number().map_err(malformed("a content"));
     for record in archive.db.snapshot().prefix([keys::WHOLE]) {
         let (key, value) = record?;
@@ -197,7 +197,7 @@ fn leads(archive: &Archive, named: &Marks, changes: &mut Changes<'_>) -> Result<
 }
 
 /// Removes the pieces that lie where there will be holes; how many.
-fn pieces(archive: &Archive, blocks: &Marks, changes: &mut Changes<'_>) -> Result<u64, Failure> {
+fn pieces(archive: &Archive, blocks: &Marks, changes: &mut Changes) -> Result<u64, Failure> {
     let mut removed = 0;
     for record in archive.db.snapshot().prefix([keys::PIECE]) {
         let (key, value) = record?;

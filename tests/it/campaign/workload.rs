@@ -342,6 +342,7 @@ impl<'a> Life<'a> {
             Buffered => {}
             Process => self.promise.processed = n,
             Synced => (self.promise.processed, self.promise.synced) = (n, n),
+            other => unreachable!("{other:?}"),
         }
         Ok(())
     }
@@ -368,7 +369,7 @@ impl<'a> Life<'a> {
         self.rebuilds += 1;
         self.close()?;
         self.open()?;
-        self.db().rebuild_filters::<&[u8]>(..)?;
+        self.db().rebuild_filters(..)?;
         Ok(())
     }
 

@@ -65,7 +65,7 @@ fn starved(row: &Row, residency: FilterResidency) -> Option<String> {
         FilterResidency::Cached { bytes } => {
             format!("{} for filters of {filters} bytes", bytes_name(bytes))
         }
-        FilterResidency::Shared => format!("filters of {filters} bytes in the cache of data"),
+        _ => format!("filters of {filters} bytes in the cache of data"),
     };
     Some(format!(
         "With {room}, a present lookup with {} reads {:.0} bytes, filter pages included, and an absent \

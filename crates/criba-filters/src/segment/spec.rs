@@ -8,6 +8,7 @@
 /// These numbers are written to disk and must not be changed. A reader that meets another number works
 /// without a filter: slower, never wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum FilterKind {
     /// Cache-line-blocked Bloom filter: says "no" or "maybe".
     Bloom = 1,
