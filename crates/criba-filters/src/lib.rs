@@ -75,6 +75,7 @@
 
 mod error;
 mod family;
+mod fields;
 mod hash;
 mod mapped;
 mod prefetch;

@@ -15,10 +15,11 @@
 //!
 //! Invariants:
 //! 1. Bytes of which up to four neighbouring ones were changed, or which were cut or extended, are
-//!    refused with an [`Error::Unreadable`] that says what is wrong.
+//!    refused with an [`Error::Unreadable`](crate::Error::Unreadable) that says what is wrong.
 //! 2. Nothing is allocated here for lengths that are read before the bytes are known to be there.
 
-use crate::error::{Error, Result, Unreadable};
+use crate::error::{Result, Unreadable};
+pub(crate) use crate::fields::{Fields, require};
 
 /// Names a structure in its bytes: four letters.
 pub(crate) type Kind = [u8; 4];
@@ -94,78 +95,6 @@ fn checksum(bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A cursor over a payload. Each step names its field, for the error where bytes are used up.
-#[derive(Clone, Debug)]
-pub(crate) struct Fields<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
-    }
-
-    /// The next `count` bytes. A count that memory could not hold is short like any other.
-    pub(crate) fn bytes(&mut self, count: u64, what: &'static str) -> Result<&'a [u8]> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let (head, rest) = self
-            .rest
-            .split_at_checked(count)
-            .ok_or(Error::field(what))?;
-        self.rest = rest;
-        Ok(head)
-    }
-
-    /// So many 64-bit words; allocated once they are known to be there.
-    pub(crate) fn words(&mut self, count: u64, what: &'static str) -> Result<Vec<u64>> {
-        let bytes = self.bytes(count.saturating_mul(8), what)?;
-        let (words, _) = bytes.as_chunks::<8>();
-        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
-    }
-
-    pub(crate) fn u8(&mut self, what: &'static str) -> Result<u8> {
-        Ok(u8::from_le_bytes(self.array(what)?))
-    }
-
-    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array(what)?))
-    }
-
-    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array(what)?))
-    }
-
-    /// A finite number.
-    pub(crate) fn f64(&mut self, what: &'static str) -> Result<f64> {
-        let number = f64::from_le_bytes(self.array(what)?);
-        require(number.is_finite(), what)?;
-        Ok(number)
-    }
-
-    /// Succeeds when every byte has been read.
-    pub(crate) fn end(&self) -> Result<()> {
-        require(self.rest.is_empty(), "there are bytes after the last field")
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
-        let (head, rest) = self
-            .rest
-            .split_first_chunk::<N>()
-            .ok_or(Error::field(what))?;
-        self.rest = rest;
-        Ok(*head)
-    }
-}
-
-/// Turns a broken rule of the format into an error that names it.
-pub(crate) fn require(holds: bool, what: &'static str) -> Result<()> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Error::field(what))
-    }
-}
-
 /// Appends 64-bit words as [`Fields::words`] reads them.
 pub(crate) fn put_words(payload: &mut Vec<u8>, words: &[u64]) {
     payload.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -174,6 +103,7 @@ pub(crate) fn put_words(payload: &mut Vec<u8>, words: &[u64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     const KIND: Kind = *b"TEST";
 

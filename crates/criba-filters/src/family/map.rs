@@ -10,12 +10,11 @@
 //! over sorted hashes, and 32 bytes per key. **Can** return values, of absent keys too if no bits
 //! check them. **Cannot** be changed, be merged, or list its keys.
 
-use super::frame::{self, Kind, put_words, require};
+use super::frame::{self, Fields, Kind, put_words, require};
 use super::values::Layout;
 use crate::error::{Error, Result};
 use crate::hash::mix;
 use crate::segment::form::Form;
-use crate::segment::header;
 use crate::segment::ribbon::{Planes, Ribbon, Spot};
 use crate::segment::solve::{Equations, Solved, Width, solve};
 use crate::{KeyHash, Lookup, Membership};
@@ -222,9 +221,9 @@ impl Membership for Map {
         let words = fields.u64("the length of the body is cut short")?;
         let body = fields.words(words, "the body is cut short")?;
         fields.end()?;
-        let mut resident = header::Fields::new(resident);
+        let mut resident = Fields::new(resident);
         let ribbon = Ribbon::parse(&mut resident, words)?;
-        resident.end()?;
+        resident.end_of("filter header: bytes after its end")?;
         let fits = value_bits <= u32::from(ribbon.planes.narrow);
         require(fits, "values do not fit their cells")?;
         Ok(Self {

@@ -115,7 +115,7 @@ impl ShapeFilter {
     /// An empty one, of those that take keys one by one.
     fn empty(&self, keys: u64) -> Result<Box<dyn Insert>> {
         let bits = |part: f64| (keys as f64 * self.bits_per_key * part).ceil() as u64;
-        // Of one Bloom filter of that memory. Two of half of it have the root.
+        // One Bloom filter of that memory has this rate; two of half of it have its root.
         let rate = (-self.bits_per_key * LN_2 * LN_2).exp();
         Ok(match self.shape {
             Shape::Partitioned => Box::new(Partitioned::new(keys, rate)?),

@@ -6,12 +6,12 @@
 //! bits the bits in it; how is part of the disk format.
 
 use super::form::Form;
-use super::header::{Fields, require};
 use super::lookup::{Answer, Lookup, Window};
 use super::math::{PROBES_MAX, best_probes, blocked_rate};
 use super::spec::clamp_bits;
 use super::{Build, Built, FilterKind, KeyHash};
 use crate::error::Result;
+use crate::fields::{Fields, require};
 use crate::hash::{mix, start_of};
 
 /// First byte of the header. Written to disk; must not be changed.
@@ -117,7 +117,7 @@ impl Blocked {
             (key_count == 0) == (lines == 0),
             "bloom header: keys without lines",
         )?;
-        fields.end()?;
+        fields.end_of("filter header: bytes after its end")?;
         Ok(Self {
             probe_count,
             lines,

@@ -22,7 +22,6 @@ use std::ops::Range;
 
 use super::band::Row;
 use super::form::Form;
-use super::header::{Fields, require};
 use super::layout::Layout;
 use super::lookup::{Answer, Lookup, Window};
 use super::resident::{Divided, TELLING};
@@ -30,6 +29,7 @@ use super::ribbon::{FIXED_BYTES, LAYER_BYTES, Planes, Ribbon, Spot};
 use super::solve::{Equations, Width, solve};
 use super::spec::clamp_bits;
 use super::{BloomierBits, Build, Built, Filter, FilterKind, KeyHash, Place};
+use crate::fields::{Fields, require};
 use crate::hash::{fingerprint, low_mask, mix, unmix};
 
 /// First byte of the header. Written to disk; must not be changed. In version 1, never released, the
@@ -254,7 +254,7 @@ impl Bloomier {
         )?;
         let slot_fits = !layout.has_slot || narrow >= layout.position_bits();
         require(slot_fits, "bloomier header: values too narrow for the slot")?;
-        fields.end()?;
+        fields.end_of("filter header: bytes after its end")?;
         Ok(Self {
             layout,
             salt,

@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::header::{Fields, require};
 use super::{Answer, Built, FilterKind};
+use crate::fields::{Fields, require};
 use crate::{Error, KeyHash, Result};
 
 /// A filter of the program's own: builds one for each segment and opens those that were stored.

@@ -26,7 +26,6 @@ mod builder;
 mod custom;
 mod fill;
 pub(crate) mod form;
-pub(crate) mod header;
 mod layout;
 pub(crate) mod lookup;
 pub(crate) mod math;

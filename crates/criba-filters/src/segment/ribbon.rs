@@ -17,9 +17,9 @@
 //!    bits as the block it starts in.
 
 use super::band::Row;
-use super::header::{Fields, require};
 use super::lookup::Window;
 use crate::error::Result;
+use crate::fields::{Fields, require};
 use crate::hash::{coefficients, remix, start_of};
 
 /// Slots per block, one bit of each in every plane word.

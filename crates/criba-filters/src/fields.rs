@@ -1,10 +1,11 @@
-//! Reading the resident header of a filter block: bounds checked, never more than it has.
+//! Reading fields of bytes that may be damaged: bounds checked, never more than there are.
 //!
-//! The module knows no field; it hands out little-endian integers until the bytes are used up.
+//! The module knows no structure; it hands out little-endian numbers until the bytes are used up.
 
 use crate::error::{Error, Result};
 
-/// A cursor over header bytes.
+/// A cursor over bytes. Each step names its field, for the error where bytes are used up.
+#[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -25,8 +26,15 @@ impl<'a> Fields<'a> {
         Ok(head)
     }
 
+    /// So many 64-bit words; allocated once they are known to be there.
+    pub(crate) fn words(&mut self, count: u64, what: &'static str) -> Result<Vec<u64>> {
+        let bytes = self.bytes(count.saturating_mul(8), what)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
     pub(crate) fn u8(&mut self, what: &'static str) -> Result<u8> {
-        Ok(self.array::<1>(what)?[0])
+        Ok(u8::from_le_bytes(self.array(what)?))
     }
 
     pub(crate) fn u16(&mut self, what: &'static str) -> Result<u16> {
@@ -41,12 +49,24 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// Succeeds when every byte has been read.
-    pub(crate) fn end(&self) -> Result<()> {
-        require(self.rest.is_empty(), "filter header: bytes after its end")
+    /// A finite number.
+    pub(crate) fn f64(&mut self, what: &'static str) -> Result<f64> {
+        let number = f64::from_le_bytes(self.array(what)?);
+        require(number.is_finite(), what)?;
+        Ok(number)
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
+    /// Succeeds when every byte has been read.
+    pub(crate) fn end(&self) -> Result<()> {
+        self.end_of("there are bytes after the last field")
+    }
+
+    /// The same, with the error that names the place.
+    pub(crate) fn end_of(&self, what: &'static str) -> Result<()> {
+        require(self.rest.is_empty(), what)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
         let (head, rest) = self
             .rest
             .split_first_chunk::<N>()
