@@ -253,13 +253,7 @@ impl Db {
     ///
     /// As for the iterator.
     pub fn len(&self) -> Result<u64> {
-        let mut entries = self.iter();
-        let mut count = 0;
-        while let Some(entry) = entries.next_ref() {
-            entry?;
-            count += 1;
-        }
-        Ok(count)
+        self.iter().count_entries()
     }
 
     /// The store as it is now, to read at later, also after a [`Db::close`]. One that is taken

@@ -57,6 +57,16 @@ impl Iter {
         found
     }
 
+    /// Walks to the end and counts, without a copy of any entry.
+    pub(super) fn count_entries(mut self) -> Result<u64> {
+        let mut count = 0;
+        while let Some(entry) = self.next_ref() {
+            entry?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
     /// The next entry of a direction, to be kept.
     fn take(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
         match self.advance(direction) {

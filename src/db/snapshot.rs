@@ -153,13 +153,7 @@ impl Snapshot {
     ///
     /// As for the iterator.
     pub fn len(&self) -> Result<u64> {
-        let mut entries = self.iter();
-        let mut count = 0;
-        while let Some(entry) = entries.next_ref() {
-            entry?;
-            count += 1;
-        }
-        Ok(count)
+        self.iter().count_entries()
     }
 
     /// Sequence of the newest write that the snapshot sees.

@@ -263,8 +263,8 @@ impl Opener {
 
     fn open_segments(&self, manifest: &Manifest) -> Result<Version> {
         let mut segments = Vec::new();
+        let loading = self.options.filter_loading();
         for meta in manifest.state().segments.values() {
-            let loading = self.options.filter_loading();
             let segment =
                 Segment::open(&self.storage, manifest.store_id(), meta.clone(), &loading)?;
             let traffic = manifest.state().traffic.get(&meta.id);

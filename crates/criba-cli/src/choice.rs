@@ -83,7 +83,8 @@ impl FilterChoice {
     }
 }
 
-/// A store that is read with all filters of the literature, but for one that it has.
+/// Gives a store all filters of the literature, so that it can read segments that carry one. The
+/// caller has given it the shape `but` already.
 pub(crate) fn with_shapes(builder: Builder, but: Option<Shape>) -> Builder {
     let others = Shape::ALL.into_iter().filter(|shape| Some(*shape) != but);
     // The bits matter only where filters are built.
@@ -126,7 +127,7 @@ pub(crate) enum StudyFilter {
 }
 
 impl StudyFilter {
-    /// The filter, with so many bits where the word leaves them open.
+    /// The filter. It takes `bits_per_key` if the word leaves the bits open.
     pub(crate) fn choice(self, bits_per_key: f64) -> FilterChoice {
         FilterChoice::Policy(match self {
             StudyFilter::UniformBloom => FilterPolicy::Bloom { bits_per_key },
