@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use criba::storage::Memory;
+use criba::sim::Memory;
 use criba::{Builder, Compaction, Db, Durability, FilterPolicy};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 

@@ -96,12 +96,6 @@ impl<V: Weigh + Clone> Cache<V> {
         found
     }
 
-    /// Counts a lookup that found nothing, by someone who knew that without looking.
-    #[inline]
-    pub(crate) fn note_miss(&self) {
-        self.outcomes.mine().add(MISS, 1);
-    }
-
     /// Whether it can hold anything.
     pub(crate) fn has_budget(&self) -> bool {
         self.inner.is_some()

@@ -10,6 +10,8 @@
 //! Start with [`Db`]. `docs/architecture.md` of the repository is the map of the code,
 //! `docs/format.md` specifies every byte on disk.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // A module may name only modules above it in this list; `tests/it/tidy.rs` sees to it.
 
 // Words that everything uses.
@@ -29,8 +31,6 @@ mod origin;
 
 mod sharded_counter;
 
-mod turns;
-
 mod locks;
 
 mod remains;
@@ -40,6 +40,11 @@ mod format;
 
 // The only code that touches files.
 pub mod storage;
+
+// A disk that is not there, and knows what a crash would leave of it.
+#[cfg(feature = "sim")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sim")))]
+pub mod sim;
 
 mod options;
 

@@ -149,10 +149,8 @@ pub enum Strategy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compaction {
-    /// In the background, whenever the tree is out of shape. Leveled, runs that are alike in size also
-    /// become one when nothing was written for half a second, so that lookups and scans ask fewer: at
-    /// most five bytes are written for each byte of the newer runs, or nine where nothing was written for
-    /// longer. See [`Builder::merge_in_pauses`](crate::Builder::merge_in_pauses).
+    /// In the background, whenever the tree is out of shape, and when it is idle: see
+    /// [`Builder::merge_when_idle`](crate::Builder::merge_when_idle).
     #[default]
     Background,
     /// Only when [`Db::compact`](crate::Db::compact) asks: for loads that compact once at the
@@ -171,10 +169,10 @@ pub(crate) struct TreeShape {
     pub(crate) level0_runs: u32,
     /// Least size of the first level below the flushed runs, in bytes.
     pub(crate) base_bytes: u64,
-    /// Whether runs alike in size are merged while writers pause.
-    pub(crate) merge_in_pauses: bool,
+    /// Whether runs alike in size are merged while the tree is idle.
+    pub(crate) merge_when_idle: bool,
     /// Whether flushed runs may be merged with all of level 1 into level 2. Not an option: see
-    /// `Shared::tree_now`.
+    /// `Tree::shape_now`.
     pub(crate) merge_levels_whole: bool,
 }
 
@@ -185,7 +183,7 @@ impl Default for TreeShape {
             ratio: 10,
             level0_runs: 4,
             base_bytes: 256 << 20,
-            merge_in_pauses: true,
+            merge_when_idle: true,
             merge_levels_whole: true,
         }
     }

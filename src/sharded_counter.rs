@@ -1,13 +1,26 @@
-//! Counters that many threads add to at once, each on a cache line of its own: threads that only
-//! read must not wait for each other's counting, and what a thread counts alone takes no locked
-//! instruction, which would wait for all that was read before.
+//! Counters that many threads add to at once without waiting for each other.
+//!
+//! A counter has as many cache lines as the machine has processors, from 8 to 64. Most lines belong
+//! to one thread each, for as long as it lives. The owner adds with a load and a store: a locked
+//! instruction would wait for all that was read before. Threads that come while all of these are
+//! taken share the remaining eighth of the lines, with locked additions. So on a machine of 64
+//! processors, 56 threads count alone, and no more than one eighth of the others meet on a line.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::num::NonZero;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Lines of a counter.
-pub(crate) const STRIPES: usize = 8;
-/// The line of all threads that came while the others were taken; each of those has one thread.
-const SHARED: usize = STRIPES - 1;
+/// One of this many lines is shared.
+const LINES_PER_SHARED: usize = 8;
+
+/// Lines of each counter: a power of two.
+pub(crate) fn lines() -> usize {
+    static LINES: OnceLock<usize> = OnceLock::new();
+    *LINES.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        processors.clamp(8, 64).next_power_of_two()
+    })
+}
 
 /// A cache line of counters.
 #[derive(Debug)]
@@ -17,51 +30,82 @@ struct Line<const N: usize>([AtomicU64; N]);
 /// `N` counters, at most eight, so that those of a thread lie on one line.
 #[derive(Debug)]
 pub(crate) struct ShardedCounter<const N: usize> {
-    stripes: [Line<N>; STRIPES],
+    lines: Box<[Line<N>]>,
 }
 
 impl<const N: usize> Default for ShardedCounter<N> {
     fn default() -> ShardedCounter<N> {
+        let line = |_| Line(std::array::from_fn(|_| AtomicU64::new(0)));
         ShardedCounter {
-            stripes: std::array::from_fn(|_| Line(std::array::from_fn(|_| AtomicU64::new(0)))),
+            lines: (0..lines()).map(line).collect(),
         }
     }
 }
 
 /// Lines that belong to a thread, a bit for each.
-static TAKEN: AtomicU8 = AtomicU8::new(0);
+static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// The line of a thread, for as long as it lives.
-struct Stripe(usize);
+/// The line of a thread, for as long as the thread lives.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    line: usize,
+    is_shared: bool,
+}
 
-impl Stripe {
-    fn claim() -> Stripe {
+impl Place {
+    fn claim() -> Place {
+        let owned = lines() - lines() / LINES_PER_SHARED;
         // Acquire, and release at the end: what the thread before has counted is seen by the next.
         let claimed = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
             let free = taken.trailing_ones() as usize;
-            (free < SHARED).then(|| taken | 1 << free)
+            (free < owned).then(|| taken | 1 << free)
         });
-        Stripe(claimed.map_or(SHARED, |taken| taken.trailing_ones() as usize))
+        match claimed {
+            Ok(taken) => Place {
+                line: taken.trailing_ones() as usize,
+                is_shared: false,
+            },
+            Err(_) => Place::shared(),
+        }
     }
-}
 
-impl Drop for Stripe {
-    fn drop(&mut self) {
-        if self.0 != SHARED {
-            TAKEN.fetch_and(!(1 << self.0), Ordering::Release);
+    /// One of the shared lines, in turn.
+    fn shared() -> Place {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let shared = lines() / LINES_PER_SHARED;
+        let line = lines() - shared + NEXT.fetch_add(1, Ordering::Relaxed) % shared;
+        Place {
+            line,
+            is_shared: true,
         }
     }
 }
 
-/// The line of this thread, below [`STRIPES`]. The last is that of all threads without one of their
-/// own.
+/// A place that is given back when the thread ends.
+struct Claimed(Place);
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if !self.0.is_shared {
+            TAKEN.fetch_and(!(1 << self.0.line), Ordering::Release);
+        }
+    }
+}
+
 #[inline]
-pub(crate) fn stripe() -> usize {
+fn place() -> Place {
     thread_local! {
-        static MINE: Stripe = Stripe::claim();
+        static MINE: Claimed = Claimed(Place::claim());
     }
     // A thread that is about to end has none of its own any more.
-    MINE.try_with(|mine| mine.0).unwrap_or(SHARED)
+    MINE.try_with(|mine| mine.0)
+        .unwrap_or_else(|_| Place::shared())
+}
+
+/// The line of this thread, below [`lines`].
+#[inline]
+pub(crate) fn line() -> usize {
+    place().line
 }
 
 /// The counters that this thread adds to.
@@ -93,10 +137,10 @@ impl<const N: usize> Mine<'_, N> {
 impl<const N: usize> ShardedCounter<N> {
     #[inline]
     pub(crate) fn mine(&self) -> Mine<'_, N> {
-        let stripe = stripe();
+        let Place { line, is_shared } = place();
         Mine {
-            line: &self.stripes[stripe].0,
-            is_shared: stripe == SHARED,
+            line: &self.lines[line].0,
+            is_shared,
         }
     }
 
@@ -104,15 +148,15 @@ impl<const N: usize> ShardedCounter<N> {
     pub(crate) fn sums(&self) -> [u64; N] {
         std::array::from_fn(|counter| {
             let of = |line: &Line<N>| line.0[counter].load(Ordering::Relaxed);
-            self.stripes.iter().map(of).sum()
+            self.lines.iter().map(of).sum()
         })
     }
 
     /// Lets them go on from these numbers. Nobody may add meanwhile.
     pub(crate) fn set(&self, sums: [u64; N]) {
-        for (stripe, line) in self.stripes.iter().enumerate() {
+        for (ordinal, line) in self.lines.iter().enumerate() {
             for (counter, sum) in line.0.iter().zip(sums) {
-                let sum = if stripe == 0 { sum } else { 0 };
+                let sum = if ordinal == 0 { sum } else { 0 };
                 counter.store(sum, Ordering::Relaxed);
             }
         }
@@ -128,7 +172,7 @@ mod tests {
         let counters = ShardedCounter::<5>::default();
         counters.set([7, 0, 0, 0, 1]);
         std::thread::scope(|scope| {
-            for thread in 0..3 * STRIPES as u64 {
+            for thread in 0..3 * lines() as u64 {
                 let counters = &counters;
                 scope.spawn(move || {
                     for _ in 0..1000 {
@@ -138,9 +182,9 @@ mod tests {
                 });
             }
         });
-        let threads = 3 * STRIPES as u64;
+        let threads = 3 * lines() as u64;
         let sum = threads * (threads - 1) / 2 * 1000;
         assert_eq!(counters.sums(), [7 + threads * 1000, 0, 0, 0, 1 + sum]);
-        assert_eq!(size_of::<ShardedCounter<8>>(), 64 * STRIPES);
+        assert_eq!(size_of::<Line<8>>(), 64);
     }
 }

@@ -1,6 +1,5 @@
 //! Bytes that keep their memory alive: a cheap handle into a block, a map or the memtable.
 
-use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -89,7 +88,7 @@ impl Slice {
             fill(&mut bytes)?;
             return Ok(Slice::from(bytes));
         };
-        let mut bytes = spare(len).unwrap_or_else(|| Arc::from(zeros));
+        let mut bytes: Arc<[u8]> = Arc::from(zeros);
         // Nobody else has it.
         if let Some(bytes) = Arc::get_mut(&mut bytes) {
             fill(bytes)?;
@@ -125,23 +124,14 @@ impl Slice {
         }
     }
 
-    /// [`Slice::into_part`], but if nobody else has the rest, which is more than the part, that does not
-    /// stay in memory for it: the next [`Slice::filled`] of this thread has the memory.
-    pub(crate) fn into_part_alone(mut self, range: Range<usize>) -> Slice {
-        // The count first: to make sure that nobody else has it writes to a line that others count in.
-        if let Owner::Heap(bytes) = &mut self.owner
+    /// [`Slice::into_part`], but a copy of the part if nobody else has the rest, which is longer: the
+    /// rest does not stay in memory for the part then.
+    pub(crate) fn into_part_alone(self, range: Range<usize>) -> Slice {
+        if let Owner::Heap(bytes) = &self.owner
             && range.len() <= bytes.len() / 2
             && Arc::strong_count(bytes) == 1
-            && Arc::get_mut(bytes).is_some()
         {
-            let part = Slice::from(&self[range]);
-            if let Owner::Heap(bytes) = self.owner
-                && bytes.len() <= USUAL_BYTES_MAX
-            {
-                // A thread that ends has no use for it.
-                SPARE.try_with(|spare| spare.set(Some(bytes))).ok();
-            }
-            return part;
+            return Slice::from(&self[range]);
         }
         self.into_part(range)
     }
@@ -152,26 +142,8 @@ impl Slice {
     }
 }
 
-/// The most bytes that lie beside the count of their references, and that a thread has to spare.
+/// The most bytes that lie beside the count of their references.
 const USUAL_BYTES_MAX: usize = 16 << 10;
-
-thread_local! {
-    /// Memory of the length that is usually read, which this thread read into last and nobody has.
-    static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
-}
-
-/// So many bytes of whatever, if there are any to spare.
-fn spare(len: usize) -> Option<Arc<[u8]>> {
-    let take = |spare: &Cell<Option<Arc<[u8]>>>| {
-        let bytes = spare.take()?;
-        if bytes.len() == len {
-            return Some(bytes);
-        }
-        spare.set(Some(bytes));
-        None
-    };
-    SPARE.try_with(take).ok().flatten()
-}
 
 impl Deref for Slice {
     type Target = [u8];
@@ -285,36 +257,25 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_has_is_filled_again() {
-        fn filled(len: usize, byte: u8) -> Slice {
-            let fill = |bytes: &mut [u8]| {
-                bytes.fill(byte);
-                Ok::<(), ()>(())
-            };
-            Slice::filled(len, fill).unwrap()
-        }
-        /// What was there before.
-        fn left(len: usize) -> Slice {
-            Slice::filled(len, |_| Ok::<(), ()>(())).unwrap()
-        }
-        let part = filled(4096, 1).into_part_alone(10..110);
+    fn a_short_part_does_not_keep_the_rest_in_memory() {
+        let ones = |bytes: &mut [u8]| {
+            bytes.fill(1);
+            Ok::<(), ()>(())
+        };
+        let whole = || Slice::filled(4096, ones).unwrap();
+        let block = whole();
+        let place = block[10..].as_ptr();
+        let part = block.into_part_alone(10..110);
         assert_eq!(part, [1; 100]);
-        // Other lengths leave it where it is, and have none of it.
-        assert_eq!(left(4095), [0; 4095]);
-        let whole = left(4096);
-        assert_eq!(whole, [1; 4096]);
-        assert_eq!(left(4096), [0; 4096]);
+        assert_ne!(part.as_ptr(), place);
         // Somebody else has it, or most of it is wanted.
-        let part = whole.clone().into_part_alone(10..110);
-        assert_eq!(part.as_ptr(), whole[10..].as_ptr());
+        let block = whole();
+        let part = block.clone().into_part_alone(10..110);
+        assert_eq!(part.as_ptr(), block[10..].as_ptr());
         drop(part);
-        let most = whole.into_part_alone(0..4000);
-        assert_eq!(left(4096), [0; 4096]);
-        assert_eq!(most, [1; 4000]);
-        // What is longer than usual goes back at once.
-        let long = Slice::from(&[1; USUAL_BYTES_MAX + 1][..]);
-        assert_eq!(long.into_part_alone(1..3), [1, 1]);
-        assert!(SPARE.take().is_none());
+        let place = block.as_ptr();
+        let most = block.into_part_alone(0..4000);
+        assert_eq!((most.as_ptr(), most.len()), (place, 4000));
     }
 
     #[test]

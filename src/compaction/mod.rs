@@ -14,9 +14,6 @@ mod tail;
 
 pub(crate) use merge::{Inputs, Progress, merge};
 pub(crate) use output::{FileNumbers, Filters, Output, OutputOptions, remove_segments};
-pub(crate) use plan::{
-    Plan, RunFacts, SegmentFacts, Target, debt_bytes, due_in, in_long_pause, in_pause, plan,
-    while_waiting,
-};
+pub(crate) use plan::{Plan, RunFacts, SegmentFacts, Target, debt_bytes, due_in, plan, while_idle};
 pub(crate) use retain::Retain;
 pub(crate) use split::{Extent, cuts};

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::key::{Kind, Sequence};
     use crate::options::Compression;
-    use crate::storage::Memory;
+    use crate::sim::Memory;
 
     struct Numbers(Cell<u64>);
 

@@ -237,7 +237,7 @@ fn make_room(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
         // Costs nothing.
         free @ Some(Plan::Move { .. }) => free,
         one if shape.merge_levels_whole => {
-            let whole = alike(runs, &(2..=2), ALIKE_RATIO);
+            let whole = alike(runs, &(2..=2), ROOM_RATIO);
             whole.map(|(plan, _)| plan).or(one)
         }
         one => one,
@@ -282,50 +282,27 @@ fn flushed_bytes(runs: &[RunFacts]) -> (u64, u64) {
     (bytes, overlapping.iter().map(|one| one.bytes).sum())
 }
 
-/// What to merge while writers pause, so that reads have fewer runs to ask: what is [`alike`].
+/// What to merge while the tree is idle, so that reads have fewer runs to ask: what is [`alike`],
+/// with its bytes.
 ///
 /// Level sizes would ask for it anyway, but levels below the base and flushed runs need not follow
-/// them while writers are at work. As the ratio bounds the levels above the last, but for the base, no
-/// store of much more than the base times [`ALIKE_RATIO`] is ever merged whole.
-pub(crate) fn in_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<Plan> {
-    alike_in_pause(runs, shape, ALIKE_RATIO).map(|(plan, _)| plan)
-}
-
-/// What to merge beyond that in a pause that has lasted for as long as it takes to merge so many bytes.
-pub(crate) fn in_long_pause(runs: &[RunFacts], shape: &TreeShape) -> Option<(Plan, u64)> {
-    // Below the ratio of levels: all newer runs together are a little more than the level above.
-    let below = u64::from(shape.ratio) * 4 / 5;
-    let ratio = LONG_PAUSE_RATIO.min(below).max(ALIKE_RATIO);
-    alike_in_pause(runs, shape, ratio)
-}
-
-/// See [`alike`]: what it costs at most is what levels of the default ratio cost too.
-const LONG_PAUSE_RATIO: u64 = 8;
-
-fn alike_in_pause(runs: &[RunFacts], shape: &TreeShape, ratio: u64) -> Option<(Plan, u64)> {
-    match shape.strategy {
-        Strategy::Leveled if shape.merge_in_pauses => alike(runs, &(0..=LEVEL_MAX), ratio),
-        _ => None,
-    }
-}
-
-/// What to merge of flushed runs that wait for more of them, with each other, and the bytes of all that
-/// wait: this should not be done where more is flushed in the time that it takes.
-///
-/// A run joins those that are as much together, so what was merged here is merged here again only
-/// with as much as it is.
-pub(crate) fn while_waiting(runs: &[RunFacts], shape: &TreeShape) -> Option<(Plan, u64)> {
-    let is_wanted = shape.strategy == Strategy::Leveled && shape.merge_in_pauses;
-    let are_enough = flushed_to_level0_runs(runs, shape) >= 1.0;
-    // Not those that will go down as soon as a merge under way has made room for them: as one run they
-    // would be too few for that.
-    if !is_wanted || !are_enough || !flushed_may_wait(runs, shape) {
+/// them while writers are at work. It costs at most what levels of this ratio cost too. As the ratio
+/// bounds the levels above the last as well, except for the base, no store of much more than
+/// [`IDLE_RATIO_MAX`] times the base is ever merged whole.
+pub(crate) fn while_idle(runs: &[RunFacts], shape: &TreeShape) -> Option<(Plan, u64)> {
+    if shape.strategy != Strategy::Leveled || !shape.merge_when_idle {
         return None;
     }
-    let waiting = of_level(runs, 0).map(RunFacts::bytes).sum();
-    let (plan, _) = alike(runs, &(0..=0), 1)?;
-    Some((plan, waiting))
+    // Below the ratio of levels: all newer runs together are a little more than the level above.
+    let ratio = u64::from(shape.ratio) * 4 / 5;
+    let ratio = ratio.clamp(IDLE_RATIO_MIN, IDLE_RATIO_MAX);
+    alike(runs, &(0..=LEVEL_MAX), ratio)
 }
+
+/// See [`while_idle`]. Where levels are closer than the least, what is merged costs up to five bytes
+/// for each newer one all the same.
+const IDLE_RATIO_MIN: u64 = 4;
+const IDLE_RATIO_MAX: u64 = 8;
 
 /// Merges the newest runs, down to the last one that is at most `ratio` times as much as all
 /// newer ones: so many bytes and one are written at most for each byte of these. With the bytes of all.
@@ -367,8 +344,8 @@ fn alike(runs: &[RunFacts], levels: &RangeInclusive<u32>, ratio: u64) -> Option<
     Some((plan, bytes))
 }
 
-/// See [`alike`]: in pauses, and to make room.
-const ALIKE_RATIO: u64 = 4;
+/// See [`make_room`].
+const ROOM_RATIO: u64 = 4;
 
 /// Whether the only level would have to move down right after the flushed runs were merged into it:
 /// moved before, it is not written once more for that.

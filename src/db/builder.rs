@@ -130,15 +130,18 @@ impl Builder {
         self
     }
 
-    /// Whether a leveled tree makes one run of all that is alike in size, up to four times
-    /// [`Builder::level_base_bytes`] or so, when nothing is written for half a second, or too
-    /// little for a flush for longer than usual. Default yes: lookups and scans have fewer runs to
-    /// ask then. It costs at most five bytes written for each that is merged down; nine, and up to
-    /// eight times the base, in a pause that has lasted for as long as that takes at 650 MB a
-    /// second. And whether flushed runs that wait to be merged down are merged with each other
-    /// meanwhile, where writers leave time for it. Without it, pauses leave the tree as it is.
-    pub fn merge_in_pauses(mut self, merges: bool) -> Builder {
-        self.options.tree.merge_in_pauses = merges;
+    /// Whether a leveled tree merges runs of similar size when it is idle, so that lookups and scans
+    /// ask fewer runs. Default yes.
+    ///
+    /// The tree is idle when nothing was written for half a second, or when no flush came for five
+    /// seconds and for four times the usual interval. A merge begins when the tree has been idle for
+    /// as long as the merge is expected to take, by the pace of the last merge or flush; in a session
+    /// that has done neither, after ten seconds. It writes at most nine bytes for each byte of the
+    /// newer runs, and no store of more than about eight times [`Builder::level_base_bytes`] is ever
+    /// merged whole. Writers who come back do not wait for it: it is given up when they need the
+    /// threads.
+    pub fn merge_when_idle(mut self, merges: bool) -> Builder {
+        self.options.tree.merge_when_idle = merges;
         self
     }
 

@@ -116,8 +116,8 @@ pub struct CompactionStats {
     pub merge_time: Duration,
     /// Bytes that wait to be merged until the tree is in shape.
     pub debt_bytes: u64,
-    /// Whether nothing is being merged and nothing is to be merged, but for what may be in a pause
-    /// of writers: the tree is in shape.
+    /// Whether the tree is in shape: nothing is being merged, and nothing is to be merged except
+    /// while the tree is idle.
     pub is_settled: bool,
     /// Bytes of keys and values that were committed, with a few bytes for each operation.
     pub user_bytes: u64,

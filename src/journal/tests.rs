@@ -10,7 +10,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::*;
-use crate::storage::{Disk, Io, Memory, Survivors};
+use crate::sim::{Memory, Survivors};
+use crate::storage::{Disk, Io};
 
 const STORE: u128 = 0x00c0_ffee;
 

@@ -117,7 +117,7 @@ impl Memtable {
     #[cfg(test)]
     pub(crate) fn insert(&self, hash: KeyHash, entry: (&[u8], Sequence, Kind, &[u8])) {
         let mut insert = self.inserting();
-        let place = insert.place(hash, entry.0, entry.1);
+        let place = insert.place(entry.0, entry.1);
         insert.add(place, hash, entry);
     }
 
@@ -288,8 +288,7 @@ impl Memtable {
 impl Insert<'_> {
     /// Finds the place of a new entry, and begins to fetch what will be touched there.
     #[inline]
-    pub(crate) fn place(&mut self, hash: KeyHash, key: &[u8], sequence: Sequence) -> Place {
-        self.table.filter.prefetch(hash);
+    pub(crate) fn place(&mut self, key: &[u8], sequence: Sequence) -> Place {
         let target = Target { key, sequence };
         Place(self.table.tree.spot(&mut self.inserter, target))
     }

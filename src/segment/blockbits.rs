@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits that threads set and clear. Relaxed: they tell where something is worth looking for, and
+/// Bits that threads set. Relaxed: they tell where something is worth looking for, and
 /// what is found there says by itself whether it is.
 #[derive(Debug)]
 pub(super) struct BlockBits(Box<[AtomicU64]>);
@@ -32,12 +32,6 @@ impl BlockBits {
             word.fetch_or(other.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
-
-    pub(super) fn clear(&self, block: u32) {
-        if let Some(word) = self.0.get(block as usize / 64) {
-            word.fetch_and(!bit(block), Ordering::Relaxed);
-        }
-    }
 }
 
 fn bit(block: u32) -> u64 {
@@ -50,13 +44,12 @@ mod tests {
 
     #[test]
     fn bits_are_of_one_block_each() {
-        let bits = BlockBits::new(70);
         for block in [0, 63, 64, 69] {
+            let bits = BlockBits::new(70);
             assert!(!bits.get(block));
             bits.set(block);
             let set: Vec<u32> = (0..200).filter(|&block| bits.get(block)).collect();
             assert_eq!(set, [block]);
-            bits.clear(block);
         }
     }
 
@@ -64,7 +57,6 @@ mod tests {
     fn there_are_none_of_blocks_that_are_not() {
         let bits = BlockBits::new(0);
         bits.set(0);
-        bits.clear(0);
         assert!(!bits.get(0));
     }
 }

@@ -6,7 +6,6 @@ use crate::format::segment::{Footer, Properties};
 use crate::storage::ReadFile;
 
 use super::block::Block;
-use super::blockbits::BlockBits;
 use super::counters::Counters;
 use super::fences::Fences;
 use super::filter::FilterState;
@@ -25,9 +24,6 @@ pub(super) struct Body {
     pub(super) counters: Counters,
     /// The file, where it is mapped.
     pub(super) mapped: Option<Mapped>,
-    /// Blocks that were put into the cache, and may be there still: those that are not need not be
-    /// looked for.
-    pub(super) cached: BlockBits,
     pub(super) groups: Box<Groups>,
 }
 
@@ -53,11 +49,6 @@ impl Body {
             }
             _ => false,
         }
-    }
-
-    /// Whether the block need not be read, or but for what the cache has given up meanwhile.
-    pub(super) fn is_in_memory(&self, ordinal: u32) -> bool {
-        self.cached.get(ordinal) || self.was_verified(ordinal)
     }
 
     /// Whether the block was verified where it lies, in the map of the file.

@@ -58,6 +58,11 @@ impl CacheBudget {
         }
     }
 
+    /// Another budget, divided alike.
+    pub(super) fn set_budget(&mut self, budget_bytes: u64) {
+        self.budget_bytes = budget_bytes;
+    }
+
     /// Hands a part on, if one kind has earned it.
     pub(super) fn hand_on(&mut self, uses: [Use; KINDS]) {
         let gains: [f64; KINDS] = std::array::from_fn(|kind| self.gain(kind, uses[kind]));

@@ -52,7 +52,7 @@ pub(crate) struct Caches {
     pub(crate) blocks: Cache<Block>,
     pub(crate) entries: EntryCache,
     pub(crate) pages: Cache<FilterPage>,
-    /// Beside the budget.
+    /// For what is known of groups. What it takes is subtracted from the budget at each division.
     pub(super) group_room: Room,
     /// Pages are within the budget of the others.
     shares_with_pages: bool,
@@ -197,13 +197,15 @@ impl Caches {
         uses[BLOCKS] = use_of(&self.blocks);
         uses[ENTRIES] = use_of(&self.entries.cache);
         uses[PAGES] = use_of(&self.pages);
+        let budget_bytes = self.budget_bytes - self.group_room.taken_bytes();
         let division = match &mut *division {
             Some(division) => {
+                division.set_budget(budget_bytes);
                 division.hand_on(uses);
                 division
             }
             none => none.insert(CacheBudget::first(
-                self.budget_bytes,
+                budget_bytes,
                 uses,
                 self.shares_with_pages,
             )),

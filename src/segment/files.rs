@@ -56,11 +56,11 @@ impl Drop for Files {
     fn drop(&mut self) {
         let obsolete = self.obsolete.load(Ordering::Acquire);
         if obsolete {
-            self.storage.remove_later(&file_name(self.id));
+            self.storage.remove(&file_name(self.id)).ok();
         }
         if self.filter_file > 0 && (obsolete || self.filter_obsolete.load(Ordering::Acquire)) {
-            self.storage
-                .remove_later(&filter_file_name(self.filter_file));
+            let name = filter_file_name(self.filter_file);
+            self.storage.remove(&name).ok();
         }
     }
 }

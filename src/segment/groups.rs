@@ -7,8 +7,8 @@
 //! lookup whose block is in the system's memory. From a device it is a page in both cases.
 //!
 //! Eight bytes for each group are a fiftieth of the file at 500 bytes each. All segments share a
-//! room of a quarter of the block cache's budget ([`Room`]), beside it; who comes when it is used
-//! up goes without. Blocks that are compressed, longer than 64 KB, or of groups below 256 bytes go
+//! room of an eighth of the cache's budget ([`Room`]). A segment that comes when it is used up goes
+//! without. Blocks that are compressed, longer than 64 KB, or of groups below 256 bytes go
 //! without as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,23 +27,36 @@ const GROUP_BYTES_MIN: u64 = 256;
 const READ_STEP: u64 = 256;
 
 /// Bytes of the cache's budget for each byte of the room.
-const BUDGET_PER_ROOM: u64 = 4;
+const BUDGET_PER_ROOM: u64 = 8;
 
-/// Bytes that the marks of all segments may still take.
+/// Bytes that the marks of all segments may take.
 #[derive(Clone, Debug)]
-pub(super) struct Room(Arc<AtomicU64>);
+pub(super) struct Room {
+    most_bytes: u64,
+    taken_bytes: Arc<AtomicU64>,
+}
 
 impl Room {
     pub(super) fn of_budget(budget_bytes: u64) -> Room {
-        Room(Arc::new(AtomicU64::new(budget_bytes / BUDGET_PER_ROOM)))
+        Room {
+            most_bytes: budget_bytes / BUDGET_PER_ROOM,
+            taken_bytes: Arc::default(),
+        }
+    }
+
+    /// Bytes that marks take.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.load(Ordering::Relaxed)
     }
 
     fn take(&self, bytes: u64) -> Option<Taken> {
-        let less = |left: u64| left.checked_sub(bytes);
+        let more = |taken: u64| {
+            taken
+                .checked_add(bytes)
+                .filter(|all| *all <= self.most_bytes)
+        };
         // Relaxed: it is a number that says nothing of other memory.
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let taken = (self.taken_bytes).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Taken {
             room: self.clone(),
             bytes,
@@ -60,7 +73,9 @@ struct Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.room.0.fetch_add(self.bytes, Ordering::Relaxed);
+        self.room
+            .taken_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -292,7 +307,7 @@ mod tests {
 
     #[test]
     fn room_is_shared_and_given_back() {
-        let room = Room::of_budget(4 * 100 * 8);
+        let room = Room::of_budget(BUDGET_PER_ROOM * 100 * 8);
         let [first, second] = [60, 50].map(|blocks| Groups::new(blocks, 4096, Some(1)));
         let small = Groups::new(10, 4096, Some(1));
         second.note(0, &block(2), (FILE, 0), &room);
@@ -301,12 +316,13 @@ mod tests {
         assert_eq!((first.get(0, 0), first.memory_bytes()), (None, 0));
         small.note(0, &block(2), (FILE, 0), &room);
         assert_eq!(small.memory_bytes(), 0);
+        assert_eq!(room.taken_bytes(), 800);
         drop(second);
         // Who found none is not asked again.
         small.note(0, &block(2), (FILE, 0), &room);
         assert_eq!(small.memory_bytes(), 0);
         let later = Groups::new(10, 4096, Some(1));
         later.note(0, &block(2), (FILE, 0), &room);
-        assert_eq!(later.memory_bytes(), 160);
+        assert_eq!((later.memory_bytes(), room.taken_bytes()), (160, 160));
     }
 }

@@ -378,8 +378,8 @@ impl Segment {
     /// Offers an entry that was found to those that are kept by themselves.
     fn offer(&self, lookup: &Lookup<'_>, hit: &Hit) {
         if self.is_all_visible(lookup.wanted.sequence) {
-            let entries = &lookup.caches.entries;
-            entries.offer(self.meta.id, lookup.wanted.hash, lookup.wanted.key, hit);
+            let Wanted { hash, key, .. } = lookup.wanted;
+            (lookup.caches.entries).offer(self.meta.id, hash, key, hit);
         }
     }
 
@@ -387,7 +387,7 @@ impl Segment {
     /// There need be no such block.
     fn prefetch_read(&self, body: &Body, entrance: Entrance, lookup: &Lookup<'_>) {
         let Entrance { block, group } = entrance;
-        if block < body.fences.block_count() && !body.is_in_memory(block) {
+        if block < body.fences.block_count() && !body.was_verified(block) {
             let place = (self.meta.id, body.fences.extent(block).0);
             lookup.caches.prefetch_wants(place, lookup.wanted.hash);
             if let Some(group) = group {

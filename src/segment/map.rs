@@ -5,7 +5,7 @@
 //! kept, one bit of it. Compressed blocks go to the store's cache in both cases.
 
 use crate::format::region::{Candidate, TRAILER_BYTES};
-use crate::sharded_counter::{STRIPES, stripe};
+use crate::sharded_counter::{line, lines};
 use crate::slice::Slice;
 use criba_filters::prefetch;
 
@@ -17,9 +17,9 @@ const LAST_BYTES: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Mapped {
-    /// The whole file, once for each stripe of threads: whoever holds a value of it counts a
-    /// reference, and all would count them in one place.
-    bytes: [Slice; STRIPES],
+    /// The whole file, once for each line of counters: whoever holds a value of it counts a
+    /// reference, and all threads would count them in one place.
+    bytes: Box<[Slice]>,
     /// Of each data block, whether it was verified and is not compressed. The bytes do not depend
     /// on the bit, they have been there all the time.
     verified: BlockBits,
@@ -28,7 +28,7 @@ pub(super) struct Mapped {
 impl Mapped {
     pub(super) fn new(bytes: &Slice, block_count: u32) -> Mapped {
         Mapped {
-            bytes: std::array::from_fn(|_| bytes.counted_apart()),
+            bytes: (0..lines()).map(|_| bytes.counted_apart()).collect(),
             verified: BlockBits::new(block_count),
         }
     }
@@ -40,7 +40,7 @@ impl Mapped {
         }
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(len).ok()?)?;
-        let bytes = self.bytes.get(stripe())?;
+        let bytes = self.bytes.get(line())?;
         let stored = bytes.get(start..end)?;
         let trailer = stored.get(stored.len().checked_sub(TRAILER_BYTES)?..)?;
         let payload = usize::try_from(Candidate::of(trailer)?.payload_len).ok()?;
@@ -53,7 +53,7 @@ impl Mapped {
     /// Begins to fetch what [`Mapped::get`] and a search look at first: both ends of the block.
     #[inline]
     pub(super) fn prefetch(&self, (offset, len): (u64, u64)) {
-        if let Some(bytes) = self.bytes.get(stripe()) {
+        if let Some(bytes) = self.bytes.get(line()) {
             let end = offset.saturating_add(len) as usize;
             prefetch(bytes, offset as usize, 1);
             prefetch(bytes, end.saturating_sub(LAST_BYTES), LAST_BYTES);

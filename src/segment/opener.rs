@@ -13,7 +13,6 @@ use crate::options::FilterLoading;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
 
-use super::blockbits::BlockBits;
 use super::body::Body;
 use super::counters::Counters;
 use super::fences::Fences;
@@ -70,7 +69,6 @@ impl Opener<'_> {
             _ => None,
         };
         Ok(Body {
-            cached: BlockBits::new(fences.block_count()),
             groups: Box::new(Groups::new(
                 fences.block_count(),
                 fences.uniform_len(),

@@ -103,11 +103,10 @@ impl Segment {
 
     /// Takes over what is in memory of the same file, which was open before.
     pub(crate) fn with_blocks_of(self, before: &Segment) -> Segment {
-        if let (Ok(body), Ok(before)) = (&self.body, &before.body) {
-            body.cached.set_all_of(&before.cached);
-            if let (Some(mapped), Some(before)) = (&body.mapped, &before.mapped) {
-                mapped.take_over(before);
-            }
+        if let (Ok(body), Ok(before)) = (&self.body, &before.body)
+            && let (Some(mapped), Some(before)) = (&body.mapped, &before.mapped)
+        {
+            mapped.take_over(before);
         }
         self
     }
@@ -279,34 +278,12 @@ impl Segment {
         let mapped = body.mapped.as_ref();
         let block = mapped
             .and_then(|mapped| mapped.get(ordinal, (offset, len)))
-            .or_else(|| self.cached_block(body, ordinal, offset, caches))?;
+            .or_else(|| caches.blocks.get((self.meta.id, offset)))?;
         cost.from_cache += 1;
         if len > LONG_BYTES && block.payload.is_mapped() {
             body.file.will_read(offset, len);
         }
         Some(block)
-    }
-
-    /// A data block, if it is in the cache.
-    fn cached_block(
-        &self,
-        body: &Body,
-        ordinal: u32,
-        offset: u64,
-        caches: &Caches,
-    ) -> Option<Block> {
-        if !body.cached.get(ordinal) {
-            caches.blocks.note_miss();
-            return None;
-        }
-        let found = caches.blocks.get((self.meta.id, offset));
-        // Who walks without a cache finds nothing, which says nothing.
-        if found.is_none() && caches.blocks.has_budget() {
-            // Who puts it there just now loses the bit: the block is put there once more when it is
-            // read again, and until then not found.
-            body.cached.clear(ordinal);
-        }
-        found
     }
 
     /// A data block by one read, verified.
@@ -326,7 +303,6 @@ impl Segment {
         if caches.blocks.has_budget() {
             let place = (self.meta.id, body.fences.extent(ordinal).0);
             caches.keep(place, block.clone());
-            body.cached.set(ordinal);
         }
     }
 

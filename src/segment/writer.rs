@@ -18,7 +18,6 @@ use crate::format::segment::{
 use crate::key::{Kind, Sequence};
 use crate::options::Compression;
 use crate::storage::{AppendFile, Storage};
-use crate::turns;
 use criba_filters::KeyHash;
 use criba_filters::segment::{self as filter, Built, CustomFilters, FilterSpec};
 use criba_filters::store::KeySketch;
@@ -100,10 +99,9 @@ impl Writer {
         filter.begin(options.filter, options.filter_salt);
         let name = file_name(id);
         let path = storage.path_of(&name);
-        let mut file = storage
+        let file = storage
             .create(&name)
             .map_err(|error| Error::io(&path, error))?;
-        file.write_behind();
         let packer = Packer::of(options.compression).map_err(|error| Error::io(&path, error))?;
         Ok(Writer {
             id,
@@ -226,9 +224,6 @@ impl Writer {
         self.index.add(stored_len, before, &self.block_first_key);
         self.previous_block_last_key.clone_from(&self.last_key);
         self.block.clear();
-        if offset / turns::BYTES < (offset + stored_len) / turns::BYTES {
-            turns::offer();
-        }
         if self.out.len() >= BUFFER_BYTES {
             self.write_out()
         } else {

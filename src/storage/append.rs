@@ -2,40 +2,31 @@
 //!
 //! Bytes are given to the system by a call to write them, or, where many small appends are to
 //! come, by copying them to a memory map: the system keeps the pages of a file's map when the
-//! process is killed, so that an append survives a kill without a system call. The device gets what
-//! was written when the system sees fit or a sync asks for it, or, where a file is to be synced when
-//! it is done, as soon as it is there: the device then works while the rest is made.
+//! process is killed, so that an append survives a kill without a system call. The device gets the
+//! bytes when the system sees fit or a sync asks for them.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::window::Windows;
+use super::window::Window;
 use super::{AppendFile, SyncFile, limit, mappable};
 
 #[derive(Debug)]
 pub(super) struct Appended {
     file: Arc<File>,
-    is_synced: Arc<AtomicBool>,
     /// Bytes appended; the file may be longer.
     len: u64,
     /// The file is made longer ahead of what is appended.
-    windows: Option<Windows>,
+    window: Option<Window>,
     was_reserved: bool,
-    /// What is before this the device has been given.
-    behind: Option<u64>,
 }
-
-/// Pieces of a file that are given to the device begin and end here: at multiples of the page size,
-/// which is this or a divisor of it, as a page that is still to grow would be written twice.
-const BEHIND_ALIGN: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Synced {
     file: Arc<File>,
-    is_synced: Arc<AtomicBool>,
 }
 
 impl Appended {
@@ -43,22 +34,9 @@ impl Appended {
     pub(super) fn new(file: File) -> Appended {
         Appended {
             file: Arc::new(file),
-            is_synced: Arc::default(),
             len: 0,
-            windows: None,
+            window: None,
             was_reserved: false,
-            behind: None,
-        }
-    }
-
-    fn give_to_device(&mut self) {
-        let Some(start) = &mut self.behind else {
-            return;
-        };
-        let end = self.len / BEHIND_ALIGN * BEHIND_ALIGN;
-        if end > *start {
-            start_writing(&self.file, *start, end - *start);
-            *start = end;
         }
     }
 }
@@ -66,10 +44,10 @@ impl Appended {
 impl Appended {
     /// Copies the parts to the map; `false` where the system cannot map more of the file.
     fn copy(&mut self, parts: &[&[u8]], bytes: usize) -> bool {
-        let Some(windows) = &mut self.windows else {
+        let Some(window) = &mut self.window else {
             return false;
         };
-        match windows.room(self.len, bytes) {
+        match window.room(self.len, bytes) {
             Ok(room) => {
                 copy_first_byte_last(room, parts);
                 true
@@ -81,8 +59,7 @@ impl Appended {
     /// Gives the reserve up: the file ends with its last append, as readers of one expect that is
     /// appended to by calls.
     fn end_reserve(&mut self) -> io::Result<()> {
-        // Ends the thread that makes the file longer.
-        self.windows = None;
+        self.window = None;
         if std::mem::take(&mut self.was_reserved) {
             self.file.set_len(self.len)?;
         }
@@ -113,33 +90,25 @@ impl AppendFile for Appended {
             self.write(parts)?;
         }
         self.len += bytes as u64;
-        self.give_to_device();
         Ok(())
     }
 
     fn reserve(&mut self) {
-        // What was synced before is no sign of what is to come.
-        self.is_synced.store(false, Ordering::Relaxed);
         if !mappable::is_mappable(&self.file) {
             return;
         }
-        self.windows = Windows::open(&self.file, &self.is_synced, self.len).ok();
+        self.window = Window::open(&self.file, self.len).ok();
         // An attempt that failed may have made the file longer all the same.
         self.was_reserved = true;
     }
 
-    fn write_behind(&mut self) {
-        self.behind = Some(self.len / BEHIND_ALIGN * BEHIND_ALIGN);
-    }
-
     fn sync(&self) -> io::Result<()> {
-        sync(&self.file, &self.is_synced)
+        sync(&self.file)
     }
 
     fn syncer(&self) -> Arc<dyn SyncFile> {
         Arc::new(Synced {
             file: Arc::clone(&self.file),
-            is_synced: Arc::clone(&self.is_synced),
         })
     }
 }
@@ -180,33 +149,15 @@ fn copy_first_byte_last(room: &mut [u8], parts: &[&[u8]]) {
 
 impl SyncFile for Synced {
     fn sync(&self) -> io::Result<()> {
-        sync(&self.file, &self.is_synced)
+        sync(&self.file)
     }
 }
 
-fn sync(file: &File, is_synced: &AtomicBool) -> io::Result<()> {
-    is_synced.store(true, Ordering::Relaxed);
+fn sync(file: &File) -> io::Result<()> {
     // fdatasync leaves out times only: the length is needed to read the data back, and is
     // written with it. Pages that were written to through a map are synced like others.
     file.sync_data()
 }
-
-/// Begins to write a piece of the file to the device, and does not wait for it. It is a hint: what
-/// fails here the sync reports, as nothing here asks for errors.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "the standard library has no sync_file_range")]
-fn start_writing(file: &File, start: u64, len: u64) {
-    use std::os::fd::AsRawFd as _;
-    let (Ok(start), Ok(len)) = (start.try_into(), len.try_into()) else {
-        return;
-    };
-    let flags = libc::SYNC_FILE_RANGE_WRITE;
-    // SAFETY: takes no pointers; the descriptor is that of an open file.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, flags) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn start_writing(_: &File, _: u64, _: u64) {}
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "of files as they are")]
@@ -230,7 +181,7 @@ mod tests {
         written.append(&[b"header"]).unwrap();
         reserved.reserve();
         for n in 0..3000_usize {
-            // Now and then more than any piece that is made ahead has room for.
+            // Now and then more than a piece has room for.
             let long = usize::from(n == 700) * 3_000_000 + usize::from(n % 97 == 5) * 400_000;
             let bytes = vec![n as u8 | 1; n * n * 31 % 3000 + long];
             reserved.append(&[&bytes]).unwrap();
@@ -244,30 +195,10 @@ mod tests {
                 assert!(rest.len() >= RESERVE_MIN && rest.iter().all(|byte| *byte == 0));
             }
         }
-        assert!(reserved.windows.is_some());
+        assert!(reserved.window.is_some());
         drop(reserved);
         let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
         assert!(read("reserved") == read("written"));
-    }
-
-    #[test]
-    fn what_is_written_behind_is_given_to_the_device_once_and_in_whole_pages() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut appended = Appended::new(file(&directory, "file"));
-        appended.append(&[&[1; 100_000]]).unwrap();
-        assert_eq!(None, appended.behind);
-        appended.write_behind();
-        let mut expected = vec![1; 100_000];
-        for n in 0..20_u8 {
-            let bytes = vec![n; 30_000];
-            appended.append(&[&bytes]).unwrap();
-            expected.extend_from_slice(&bytes);
-            let whole = expected.len() as u64 / BEHIND_ALIGN * BEHIND_ALIGN;
-            assert_eq!(Some(whole), appended.behind);
-        }
-        appended.sync().unwrap();
-        drop(appended);
-        assert!(std::fs::read(directory.path().join("file")).unwrap() == expected);
     }
 
     #[test]
@@ -294,7 +225,7 @@ mod tests {
         appended.reserve();
         appended.append(&[b"abc"]).unwrap();
         appended.append(&[b"def"]).unwrap();
-        assert!(appended.windows.is_none());
+        assert!(appended.window.is_none());
         assert!(std::fs::read(&path).unwrap().starts_with(b"abcdef"));
     }
 }

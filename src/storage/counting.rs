@@ -207,15 +207,6 @@ impl Storage for Counting {
         Ok(())
     }
 
-    fn remove_later(&self, name: &str) {
-        self.inner.remove_later(name);
-        self.files().remove(name);
-    }
-
-    fn finish_removals(&self) {
-        self.inner.finish_removals();
-    }
-
     fn sync_dir(&self) -> io::Result<()> {
         self.shared.synced(self.inner.sync_dir())
     }
@@ -289,10 +280,6 @@ impl AppendFile for CountedAppend {
         self.inner.reserve();
     }
 
-    fn write_behind(&mut self) {
-        self.inner.write_behind();
-    }
-
     fn sync(&self) -> io::Result<()> {
         self.shared.synced(self.inner.sync())
     }
@@ -320,7 +307,7 @@ impl SyncFile for CountedSync {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Memory;
+    use crate::sim::Memory;
 
     #[test]
     fn counts_by_cause_and_file() {

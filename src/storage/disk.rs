@@ -20,7 +20,6 @@ use std::sync::Arc;
 use memmap2::Advice;
 
 use super::append::Appended;
-use super::removals::Removals;
 use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, room};
 use crate::slice::Slice;
 
@@ -53,7 +52,6 @@ pub enum Io {
 pub struct Disk {
     path: PathBuf,
     io: Io,
-    removals: Removals,
 }
 
 /// Flag of files whose times of access are not noted, where there is one.
@@ -68,7 +66,6 @@ impl Disk {
         Disk {
             path: path.into(),
             io,
-            removals: Removals::default(),
         }
     }
 
@@ -209,16 +206,6 @@ impl Storage for Disk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.at(name)?)
-    }
-
-    fn remove_later(&self, name: &str) {
-        if let Ok(path) = self.at(name) {
-            self.removals.add(path);
-        }
-    }
-
-    fn finish_removals(&self) {
-        self.removals.finish();
     }
 
     fn sync_dir(&self) -> io::Result<()> {

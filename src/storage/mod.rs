@@ -10,15 +10,12 @@ mod counting;
 mod disk;
 mod limit;
 mod mappable;
-mod memory;
-mod removals;
 mod room;
 mod window;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
 pub(crate) use disk::{is_there, real_path, rename_directory};
-pub use memory::{Bounds, CrashState, History, Memory, Survivors};
 
 use std::any::Any;
 use std::fmt;
@@ -112,15 +109,6 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     ///
     /// `NotFound` when there is no such file.
     fn remove(&self, name: &str) -> io::Result<()>;
-
-    /// Removes a file that nobody needs any more, at once or a moment later, without making who asks
-    /// wait. One that cannot be removed stays.
-    fn remove_later(&self, name: &str) {
-        drop(self.remove(name));
-    }
-
-    /// Waits until all that was given to [`Storage::remove_later`] is done.
-    fn finish_removals(&self) {}
 
     /// Makes creations, renames and removals so far survive power loss.
     ///
@@ -275,10 +263,6 @@ pub trait AppendFile: Send + fmt::Debug {
     /// Announces many small appends: the file may be made longer ahead of them. Until the handle
     /// is dropped, and after a crash, at least [`RESERVE_MIN`] zeros then follow the last append.
     fn reserve(&mut self) {}
-
-    /// All of the file is to be synced when it is done: what is appended may be given to the device
-    /// as it comes, so that the sync finds little left to wait for.
-    fn write_behind(&mut self) {}
 
     /// Makes everything appended so far survive power loss.
     ///

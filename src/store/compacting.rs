@@ -14,7 +14,6 @@ use crate::compaction::{self, Plan, Progress};
 use crate::error::{Error, Result, chain};
 use crate::options::Compaction;
 use crate::tree::{Claims, MergePlan, parts_max};
-use crate::turns;
 
 use super::compactor::{Choice, Job, Offer, Queue, Task, inputs_of};
 use super::request::Request;
@@ -108,7 +107,6 @@ impl Store {
 impl Store {
     /// A background thread: compacts until it shall stop.
     fn run_compactions(&self) {
-        turns::come_last();
         let ended = self.monitor().or_poison("compaction", || {
             self.compact_until_stopped();
             Ok(())
@@ -168,7 +166,7 @@ impl Store {
         let (tree, visible) = (self.tree(), self.visible());
         // The same facts for both: what comes of age between two looks would be missed by both.
         let facts = tree.facts(&tree.version(), queue.claims());
-        let Some((plan, in_pause)) = tree.wanted(&facts, visible) else {
+        let Some((plan, while_idle)) = tree.wanted(&facts, visible) else {
             return Choice::Wait(tree.look_in(&facts, visible));
         };
         Choice::Job(Job {
@@ -176,7 +174,7 @@ impl Store {
             progress: Arc::default(),
             request: None,
             reserved: None,
-            in_pause,
+            while_idle,
         })
     }
 
@@ -203,7 +201,7 @@ impl Store {
                     progress,
                     request: Some(request),
                     reserved: planned.range,
-                    in_pause: false,
+                    while_idle: false,
                 });
             }
         }
@@ -232,7 +230,7 @@ impl Store {
             } => {
                 let at_work = self.compactor().running_count();
                 let threads = self.options().compaction_threads;
-                let is_free = job.request.is_some() || job.in_pause || tree.takes_flushed(inputs);
+                let is_free = job.request.is_some() || job.while_idle || tree.takes_flushed(inputs);
                 let plan = MergePlan {
                     inputs,
                     level: *level,
@@ -271,7 +269,7 @@ mod tests {
     use super::*;
     use crate::Db;
     use crate::compaction::FileNumbers as _;
-    use crate::storage::Memory;
+    use crate::sim::Memory;
 
     /// Bug: of a flush and a compaction that failed together, the number of the one that ended
     /// first was lost; on a disk that stayed full they were used up, and the store was poisoned.

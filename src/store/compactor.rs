@@ -38,8 +38,8 @@ pub(super) struct Queue {
     requests: VecDeque<Arc<Request>>,
     /// What is under way, to cancel it at close.
     running: Vec<Arc<Progress>>,
-    /// Those of it that only began because writers paused.
-    in_pause: Vec<Arc<Progress>>,
+    /// Those of it that only began because the tree was idle.
+    while_idle: Vec<Arc<Progress>>,
     /// Parts of merges for threads that have nothing else to do.
     offers: VecDeque<Offer>,
     /// The last attempt failed; cleared by the next that succeeds.
@@ -54,8 +54,8 @@ pub(super) struct Job {
     pub(super) request: Option<Arc<Request>>,
     /// The key range of a request.
     pub(super) reserved: Option<KeyRange>,
-    /// Writers pause: nothing else wants the threads.
-    pub(super) in_pause: bool,
+    /// The tree is idle: nothing else wants the threads.
+    pub(super) while_idle: bool,
 }
 
 /// What there is to do.
@@ -120,15 +120,15 @@ impl Queue {
     fn hold(&mut self, job: &Job) {
         self.claims.add(inputs_of(&job.plan), job.reserved.as_ref());
         self.running.push(Arc::clone(&job.progress));
-        if job.in_pause {
-            self.in_pause.push(Arc::clone(&job.progress));
+        if job.while_idle {
+            self.while_idle.push(Arc::clone(&job.progress));
         }
     }
 
     fn release(&mut self, job: &Job) {
         let inputs = inputs_of(&job.plan);
         self.claims.remove(inputs, job.reserved.as_ref());
-        for all in [&mut self.running, &mut self.in_pause] {
+        for all in [&mut self.running, &mut self.while_idle] {
             all.retain(|one| !Arc::ptr_eq(one, &job.progress));
         }
     }
@@ -238,14 +238,15 @@ impl Compactor {
         self.work.notify_all();
     }
 
-    /// Counts the debt anew. If that is too much now, merges that began in a pause are cancelled.
+    /// Counts the debt anew. If that is too much now, merges that began while the tree was idle
+    /// are cancelled.
     pub(super) fn renew_debt(&self, count: impl FnOnce() -> u64, is_much: impl FnOnce() -> bool) {
         // Under the lock: of two changes the debt of the later one must stay.
         let state = self.state.lock();
         self.debt_bytes.store(count(), Ordering::Relaxed);
         if is_much() {
-            // Writers are back, and will wait for what a merge of a pause has in hand.
-            cancel(&state.in_pause);
+            // Writers are back, and would wait for the inputs of such a merge.
+            cancel(&state.while_idle);
         }
     }
 

@@ -343,7 +343,7 @@ impl Log {
         };
         for name in names {
             if journal::parse_name(&name).is_some_and(|id| id < floor) {
-                storage.remove_later(&name);
+                storage.remove(&name).ok();
             }
         }
     }

@@ -56,7 +56,6 @@ impl Session {
         let result = store.finish();
         // Under the lock: the next session looks at what files there are.
         store.tree().finish_past_views();
-        store.services().storage.finish_removals();
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         drop(lock.take());
         result
@@ -101,7 +100,7 @@ impl Drop for Session {
 mod tests {
     use std::sync::Arc;
 
-    use crate::storage::Memory;
+    use crate::sim::Memory;
     use crate::{Compaction, Db};
 
     #[test]

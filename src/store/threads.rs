@@ -1,5 +1,5 @@
-//! Background threads, each started at the first work for it: a session that only reads a tree in
-//! which a pause would change nothing, or that writes less than half a memtable, has none.
+//! Background threads, each started at the first work for it: a session that only reads a tree of
+//! which nothing would be merged while it is idle, or that writes less than half a memtable, has none.
 
 use std::path::PathBuf;
 use std::sync::Weak;

@@ -18,7 +18,7 @@ impl Tree {
     /// Writes a sealed memtable to segments and makes them live. Returns their bytes.
     pub(crate) fn flush(&self, sealed: &Arc<Sealed>) -> Result<u64> {
         self.write_segments(sealed, |finished| {
-            // Before anybody sees that it was: a pause begins no later than what they do then.
+            // Before anybody sees that it was: they take the tree to be idle no earlier.
             self.work_times().flushed(self.services().now_ms());
             self.install_flushed(sealed, finished)
         })

@@ -1,6 +1,8 @@
-//! What is merged in pauses of writers: when nothing was written for a while, or so little that no
-//! flush comes for much longer than they come apart. Longer ones, in which more is merged, and
-//! shorter ones, in which only flushed runs that wait are.
+//! What is merged while the tree is idle, so that reads have fewer runs to ask.
+//!
+//! A merge begins when the tree has been idle for as long as the merge is expected to take. Nobody
+//! knows how long a pause will last. With this rule, a merge that turns out to be in vain, because the
+//! store is closed or written again, has wasted no more time than the pause had before it.
 
 use std::time::Duration;
 
@@ -15,15 +17,9 @@ const LOOK_MAX: Duration = Duration::from_secs(60);
 /// And no more often than this.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 
-/// Bytes that are merged in a long pause, for each millisecond that it has lasted, which is about
-/// what two threads merge that have nothing else to do: of what has lasted for so long one may
-/// expect that it does so once more.
-const LONG_PAUSE_BYTES_EACH_MS: u64 = 650_000;
-
-/// Bytes of flushed runs that wait, for each millisecond in which nothing was flushed or compacted
-/// before they are merged with each other: about as many as a merge does. So long at least.
-const WAITING_BYTES_EACH_MS: u64 = 100_000;
-const WAITING_MIN_MS: u64 = 50;
+/// Idle time before a merge of which it is not known how long it takes, because this session has
+/// neither flushed nor merged. Short sessions, as of commands, leave the tree as it is.
+const UNKNOWN: Duration = Duration::from_secs(10);
 
 impl Tree {
     /// The measures of the tree, as far as the disk has room for them.
@@ -34,40 +30,40 @@ impl Tree {
         }
     }
 
-    /// What is to be done in the tree now, and whether because writers pause.
+    /// What is to be done in the tree now, and whether because it is idle.
     pub(crate) fn wanted(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, bool)> {
         if let Some(plan) = compaction::plan(facts, &self.shape_now()) {
             return Some((plan, false));
         }
-        let (plan, pause_in) = self.in_pause(facts, visible)?;
-        pause_in.is_zero().then_some((plan, true))
+        let (plan, due_in) = self.while_idle(facts, visible)?;
+        due_in.is_zero().then_some((plan, true))
     }
 
-    /// What is to be merged in a pause, or before it of what waits, and the time until then. `None`
-    /// for nothing.
-    fn in_pause(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, Duration)> {
-        let (now_ms, tree) = (self.services().now_ms(), &self.options().tree);
-        let all = compaction::in_pause(facts, tree).map(|plan| (plan, 0));
-        let all = all.or_else(|| {
-            let (plan, bytes) = compaction::in_long_pause(facts, tree)?;
-            Some((plan, bytes / LONG_PAUSE_BYTES_EACH_MS))
-        });
-        let lasting_ms = all.as_ref().map_or(0, |(_, lasting_ms)| *lasting_ms);
-        let times = self.work_times();
-        let pause_in = times.pause_in(now_ms, visible, lasting_ms)?;
-        let all = all.map(|(plan, _)| (plan, pause_in));
-        let waiting = compaction::while_waiting(facts, tree).and_then(|(plan, bytes)| {
-            let idle_ms = WAITING_MIN_MS.max(bytes / WAITING_BYTES_EACH_MS);
-            Some((plan, times.idle_in(now_ms, idle_ms)?))
-        });
-        all.into_iter().chain(waiting).min_by_key(|(_, left)| *left)
+    /// What is to be merged when the tree is idle, and the time until then. `None` for nothing.
+    fn while_idle(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, Duration)> {
+        let (plan, bytes) = compaction::while_idle(facts, &self.options().tree)?;
+        let takes = self.merge_time(bytes).unwrap_or(UNKNOWN);
+        let now_ms = self.services().now_ms();
+        let due_in = self.work_times().idle_in(now_ms, visible, takes)?;
+        Some((plan, due_in))
     }
 
-    /// Time until a look for what is due by its age in this tree, or in a pause; `None` when
+    /// How long a merge of so many bytes takes, by the last merge of this session, or else by its
+    /// last flush; `None` before both.
+    fn merge_time(&self, bytes: u64) -> Option<Duration> {
+        let paces = [self.merge_pace(), self.flush_pace()];
+        let known = paces.iter().map(|pace| pace.ns_per_kib());
+        let ns_per_kib = known.into_iter().find(|pace| *pace > 0.0)?;
+        Some(Duration::from_nanos(
+            (bytes as f64 / 1024.0 * ns_per_kib) as u64,
+        ))
+    }
+
+    /// Time until a look for what is due by its age in this tree, or because it is idle; `None` when
     /// nothing will be.
     pub(crate) fn look_in(&self, facts: &[RunFacts], visible: Sequence) -> Option<Duration> {
-        if let Some((_, pause_in)) = self.in_pause(facts, visible) {
-            return Some(pause_in.clamp(LOOK_MIN, LOOK_MAX));
+        if let Some((_, idle_in)) = self.while_idle(facts, visible) {
+            return Some(idle_in.clamp(LOOK_MIN, LOOK_MAX));
         }
         let due = compaction::due_in(facts, &self.options().tree)?;
         // What is due and not done waits for another thread, which will tell, or is refused.

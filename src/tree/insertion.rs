@@ -77,7 +77,7 @@ impl<'a> Insertion<'a> {
         // Where they are malformed they stay so.
         if let Ok(Some(operation)) = self.operations.next() {
             let hash = hash_key(self.hash_seed, operation.key);
-            let place = self.insert.place(hash, operation.key, sequence);
+            let place = self.insert.place(operation.key, sequence);
             self.next = Some((operation, hash, place));
         }
     }

@@ -74,7 +74,7 @@ impl Merging {
 
 /// Into how many parts a merge may be cut, when so many of all threads have work of their own: as
 /// many as idle threads can take with the one that begins it. Merges into deep levels may be long;
-/// unless one was asked for, or writers pause, or what is flushed meanwhile must wait for it
+/// unless one was asked for, or the tree is idle, or what is flushed meanwhile must wait for it
 /// anyway, a thread stays free for that.
 pub(crate) fn parts_max(threads: usize, at_work: usize, level: u32, is_free: bool) -> usize {
     let spare = usize::from(level > 1 && !is_free);

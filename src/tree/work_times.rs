@@ -1,15 +1,16 @@
-//! When there was work last, and from when on it is a pause.
+//! When there was work last, and from when on the tree is idle.
 
 use std::time::Duration;
 
 use crate::key::Sequence;
 use crate::locks::{Mutex, rank};
 
-/// How long nothing at all is written.
+/// The tree is idle when for this long nothing at all was written, flushed or merged.
 const SILENCE_MS: u64 = 500;
 
-/// How long no flush comes although something is written: so long at least, and so many times as
-/// long as from the last but one to the last. Writers that also read are slower, and no pause.
+/// Or when something is written, but nothing was flushed or merged for this long, and for this many
+/// times as long as from the last flush but one to the last: writers that also read are slow, and
+/// not idle.
 const PAUSE_MS: u64 = 5000;
 const PAUSE_TIMES: u64 = 4;
 
@@ -100,15 +101,16 @@ impl WorkTimes {
         self.0.lock().short_for(now_ms.unwrap_or(0)) == 0
     }
 
-    /// Time until it is a pause that has lasted for so long, if no write follows this one; `None`
+    /// Time until the tree will have been idle for this long, if no write follows this one; `None`
     /// without a clock.
-    pub(super) fn pause_in(
+    pub(super) fn idle_in(
         &self,
         now_ms: Option<u64>,
         written: Sequence,
-        lasting_ms: u64,
+        lasting: Duration,
     ) -> Option<Duration> {
         let now_ms = now_ms?;
+        let lasting_ms = u64::try_from(lasting.as_millis()).unwrap_or(u64::MAX);
         let mut times = self.0.lock();
         if times.written != written {
             (times.written, times.written_ms) = (written, now_ms);
@@ -117,16 +119,11 @@ impl WorkTimes {
         times.worked_ms = times.worked_ms.min(now_ms);
         times.written_ms = times.written_ms.min(now_ms);
         let silent_from = times.written_ms.max(times.worked_ms);
+        let silence_ms = SILENCE_MS.max(lasting_ms);
         let pause_ms = PAUSE_MS.max(times.apart_ms.saturating_mul(PAUSE_TIMES));
-        let from_ms = (silent_from + SILENCE_MS).min(times.worked_ms.saturating_add(pause_ms));
-        Some(times.left(from_ms.saturating_add(lasting_ms), now_ms))
-    }
-
-    /// Time until nothing was flushed or compacted for so long, whatever is written.
-    pub(super) fn idle_in(&self, now_ms: Option<u64>, idle_ms: u64) -> Option<Duration> {
-        let now_ms = now_ms?;
-        let times = self.0.lock();
-        let due_ms = times.worked_ms.min(now_ms).saturating_add(idle_ms);
+        let pause_ms = pause_ms.max(lasting_ms);
+        let due_ms = silent_from.saturating_add(silence_ms);
+        let due_ms = due_ms.min(times.worked_ms.saturating_add(pause_ms));
         Some(times.left(due_ms, now_ms))
     }
 }
@@ -135,19 +132,20 @@ impl WorkTimes {
 mod tests {
     use super::*;
 
-    fn pause_in_ms(
+    fn idle_in_ms(
         times: &WorkTimes,
         now_ms: u64,
         (written, lasting_ms): (u64, u64),
     ) -> Option<u128> {
-        let left = times.pause_in(Some(now_ms), Sequence(written), lasting_ms);
+        let lasting = Duration::from_millis(lasting_ms);
+        let left = times.idle_in(Some(now_ms), Sequence(written), lasting);
         left.map(|left| left.as_millis())
     }
 
     #[test]
-    fn a_pause_is_half_a_second_without_writes_or_four_times_the_pace() {
+    fn idle_is_half_a_second_without_writes_or_four_times_the_pace() {
         let times = WorkTimes::since(Some(10_000));
-        let left = |now_ms, written| pause_in_ms(&times, now_ms, (written, 0));
+        let left = |now_ms, written| idle_in_ms(&times, now_ms, (written, 0));
         // Nothing is written.
         assert_eq!((left(10_000, 0), left(10_400, 0)), (Some(500), Some(100)));
         assert_eq!(left(10_500, 0), Some(0));
@@ -163,44 +161,37 @@ mod tests {
         assert_eq!((left(26_000, 7), left(26_500, 7)), (Some(500), Some(0)));
         // Set back, and without a clock.
         assert_eq!((left(300, 7), left(800, 7)), (Some(500), Some(0)));
-        assert_eq!(times.pause_in(None, Sequence(8), 0), None);
+        assert_eq!(times.idle_in(None, Sequence(8), Duration::ZERO), None);
         times.flushed(None);
         assert_eq!(left(5000, 8), Some(0));
     }
 
     #[test]
-    fn a_pause_that_lasts_is_counted_from_its_beginning() {
+    fn a_longer_merge_needs_a_longer_pause() {
         let times = WorkTimes::since(Some(10_000));
-        let left = |now_ms, written| pause_in_ms(&times, now_ms, (written, 1300));
-        assert_eq!((left(10_000, 0), left(10_500, 0)), (Some(1800), Some(1300)));
-        assert_eq!((left(11_000, 1), left(12_800, 1)), (Some(1800), Some(0)));
+        let left = |now_ms, written, lasting_ms| idle_in_ms(&times, now_ms, (written, lasting_ms));
+        assert_eq!(left(10_000, 0, 1300), Some(1300));
+        assert_eq!(left(11_300, 0, 1300), Some(0));
+        assert_eq!(left(11_000, 1, 1300), Some(1300));
         // Something is written all the time.
-        assert_eq!((left(16_000, 2), left(16_300, 3)), (Some(300), Some(0)));
-    }
-
-    #[test]
-    fn idle_is_who_neither_flushes_nor_compacts() {
-        let times = WorkTimes::since(Some(10_000));
-        let left = |now_ms| times.idle_in(Some(now_ms), 300);
-        let ms = |ms| Some(Duration::from_millis(ms));
-        assert_eq!((left(10_000), left(10_299)), (ms(300), ms(1)));
-        assert_eq!((left(10_300), left(99_000)), (ms(0), ms(0)));
-        times.flushed(Some(20_000));
-        assert_eq!(left(20_100), ms(200));
-        times.compacted(Some(20_200));
-        assert_eq!((left(20_300), left(20_500)), (ms(200), ms(0)));
-        // Set back, and without a clock.
-        assert_eq!(left(100), ms(300));
-        assert_eq!(times.idle_in(None, 300), None);
-        // Not after a merge for which the disk had no room.
-        times.was_full(Some(30_000));
-        assert_eq!(left(40_000), ms(50_000));
+        assert_eq!(
+            (left(14_900, 2, 1300), left(15_000, 3, 1300)),
+            (Some(100), Some(0))
+        );
+        assert_eq!(
+            (left(15_000, 4, 8000), left(18_000, 5, 8000)),
+            (Some(3000), Some(0))
+        );
+        assert_eq!(
+            left(18_000, 6, u64::MAX),
+            Some(u128::from(u64::MAX - 18_000))
+        );
     }
 
     #[test]
     fn where_the_disk_was_full_it_takes_longer_each_time() {
         let times = WorkTimes::since(Some(0));
-        let left = |now_ms| times.pause_in(Some(now_ms), Sequence(0), 0);
+        let left = |now_ms| times.idle_in(Some(now_ms), Sequence(0), Duration::ZERO);
         let room = |now_ms| times.had_room(Some(now_ms));
         assert!(room(0));
         times.was_full(Some(10_000));

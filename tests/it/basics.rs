@@ -3,7 +3,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use criba::storage::{Memory, Storage, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::Storage;
 use criba::{
     Access, Create, Db, Durability, Error, FilterPolicy, Io, MAX_KEY_BYTES, MAX_VALUE_BYTES,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use criba::storage::{Memory, Survivors};
+use criba::sim::{Memory, Survivors};
 use criba::{Access, Builder, Db, Durability, Error, EventKind};
 
 use crate::faults::{Call, Gate, Rig, within};

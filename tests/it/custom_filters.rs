@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use criba::storage::{Memory, ReadCause};
+use criba::sim::Memory;
+use criba::storage::ReadCause;
 use criba::{Builder, Compaction, Db, Error, EventKind, FilterPolicy, FilterResidency};
 use criba_filters::Shape;
 use criba_filters::segment::{CustomFilter, OpenFilter};

@@ -8,7 +8,8 @@ mod blocks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use criba::storage::{Memory, Storage, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::Storage;
 use criba::{
     BloomierBits, Builder, Compression, Db, Durability, Error, FilterPolicy, FilterResidency,
 };

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use criba::storage::{Memory, ReadCause};
+use criba::sim::Memory;
+use criba::storage::ReadCause;
 use criba::{Db, FilterResidency};
 
 const KEYS: u64 = 40_000;

@@ -9,7 +9,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criba::storage::Memory;
+use criba::sim::Memory;
 use criba::{Builder, Compaction, Db, KeyRange, Strategy};
 
 fn builder() -> Builder {

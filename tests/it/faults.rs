@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, mpsc};
 use std::time::Duration;
 
-use criba::storage::{AppendFile, LockGuard, Memory, ReadFile, Storage, Survivors, SyncFile};
+use criba::sim::{Memory, Survivors};
+use criba::storage::{AppendFile, LockGuard, ReadFile, Storage, SyncFile};
 use criba::{Access, Db, Durability, Error, EventKind};
 
 /// A call that changes something.
@@ -1084,7 +1085,7 @@ fn power_loss_after_an_unfinished_create_leaves_room_for_a_store() {
     let history = killed.history().unwrap();
     let mut bare = 0;
     for calls in 0..=history.len() {
-        for state in history.states(calls, &criba::storage::Bounds::default()) {
+        for state in history.states(calls, &criba::sim::Bounds::default()) {
             let image = state.image();
             let names = image.list().unwrap();
             bare += usize::from(names.contains(&"MANIFEST-000002".to_owned()) && names.len() == 3);

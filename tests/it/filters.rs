@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use criba::storage::{Memory, Storage};
+use criba::sim::Memory;
+use criba::storage::Storage;
 use criba::{
     BloomierBits, Builder, Compression, Db, FilterPolicy, FilterResidency, Io, MAX_KEY_BYTES,
 };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use criba::storage::Memory;
+use criba::sim::Memory;
 use criba::{Builder, Compaction, Db, Durability, Error, Result};
 
 use crate::faults::{Call, Gate, Rig};

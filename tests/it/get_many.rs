@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use criba::storage::{Memory, ReadCause};
+use criba::sim::Memory;
+use criba::storage::ReadCause;
 use criba::{Builder, Compaction, Db, Error, FilterPolicy, FilterResidency, Io};
 
 /// More than are begun at once.

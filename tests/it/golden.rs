@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use criba::storage::Memory;
+use criba::sim::Memory;
 use criba::{Access, Db, Io};
 
 use decode::{Decoded, Files};

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criba::storage::Memory;
+use criba::sim::Memory;
 use criba::{BloomierBits, Db, FilterPolicy, Strategy};
 
 use subject::{Plant, Subject};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use criba::storage::{Memory, Survivors};
+use criba::sim::{Memory, Survivors};
 use criba::{
     BloomierBits, Builder, Compaction, Compression, Db, FilterPolicy, Iter, MAX_KEY_BYTES, Slice,
 };

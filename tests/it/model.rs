@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use criba::storage::{Memory, Survivors};
+use criba::sim::{Memory, Survivors};
 use criba::{BloomierBits, Compression, Db, Durability, FilterPolicy, FilterResidency, Snapshot};
 use proptest::prelude::*;
 

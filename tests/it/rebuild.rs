@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use criba::storage::{Memory, ReadCause, Storage, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::{ReadCause, Storage};
 use criba::{BloomierBits, Builder, Compaction, Db, Error, FilterPolicy, FilterResidency};
 
 fn builder(memory: &Memory, policy: FilterPolicy) -> Builder {

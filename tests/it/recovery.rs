@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use criba::storage::{Bounds, Memory, Storage, Survivors};
+use criba::sim::{Bounds, Memory, Survivors};
+use criba::storage::Storage;
 use criba::{Access, Builder, Compaction, Db, Durability, Error, Recovery};
 
 use crate::faults::{Call, Rig, within};

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use criba::storage::{Memory, Storage, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::Storage;
 use criba::{Builder, Compaction, Compression, Db, Durability, Error, FilterPolicy, Repaired};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use criba::storage::{Memory, Storage as _, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::Storage as _;
 use criba::{Db, Durability};
 
 use crate::faults::{Call, Rig};

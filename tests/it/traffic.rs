@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use criba::storage::{Memory, Survivors};
+use criba::sim::{Memory, Survivors};
 use criba::{Access, Compaction, Db, FilterPolicy, FilterStats, SegmentStats};
 
 fn open(memory: &Memory) -> Db {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use criba::storage::Memory;
+use criba::sim::Memory;
 use criba::{BloomierBits, Builder, Compaction, Compression, Db, FilterPolicy, Verification};
 
 const POLICIES: [FilterPolicy; 5] = [

@@ -169,7 +169,7 @@ pub(crate) mod tests {
 
     /// A store of two runs with so many keys each, in memory; all filters are Bloom filters.
     pub(crate) fn two_runs(keys: u32) -> Db {
-        let storage = std::sync::Arc::new(criba::storage::Memory::new());
+        let storage = std::sync::Arc::new(criba::sim::Memory::new());
         let db = Db::builder("memory")
             .storage(storage)
             .compaction(Compaction::Manual)

@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn the_page_stands_alone_and_escapes() {
         let db = criba::Db::builder("memory")
-            .storage(std::sync::Arc::new(criba::storage::Memory::new()))
+            .storage(std::sync::Arc::new(criba::sim::Memory::new()))
             .open()
             .unwrap();
         let empty = html(&db.stats(), 1, Path::new("a<b>")).unwrap();

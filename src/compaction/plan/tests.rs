@@ -34,7 +34,7 @@ fn shape(strategy: Strategy) -> TreeShape {
         ratio: 4,
         level0_runs: 2,
         base_bytes: 10 * MB,
-        merge_in_pauses: true,
+        merge_when_idle: true,
         merge_levels_whole: true,
     }
 }
@@ -115,42 +115,51 @@ fn leveled_waits_for_more_flushed_runs_where_much_overlaps_them() {
     assert_eq!(plan(&runs, &shape(Strategy::Leveled)), expected);
 }
 
+/// Levels in the default ratio.
+fn wide() -> TreeShape {
+    TreeShape {
+        ratio: 10,
+        ..shape(Strategy::Leveled)
+    }
+}
+
 /// Flushed runs and levels in ratios that writers at work may leave.
 #[test]
-fn a_pause_merges_what_is_alike() {
+fn an_idle_tree_merges_what_is_alike() {
     let tree = |sizes: &[(u32, u64)]| {
         let one = |(n, (level, megabytes)): (u64, &(u32, u64))| {
             run(*level, 30 - n, &[segment(30 - n, "b-y", *megabytes)])
         };
         (0..).zip(sizes).map(one).collect::<Vec<_>>()
     };
-    let merged = |sizes: &[(u32, u64)]| in_pause(&tree(sizes), &shape(Strategy::Leveled));
+    let merged = |sizes: &[(u32, u64)]| while_idle(&tree(sizes), &wide());
+    let of = |plan, megabytes: u64| Some((plan?, megabytes * MB));
     // Flushed runs stay newer than what is flushed meanwhile; a level keeps its run.
     let flushed = merge(&[30, 29], 0, Target::Join(30));
-    assert_eq!(merged(&[(0, 1), (0, 4), (1, 21)]), flushed);
+    assert_eq!(merged(&[(0, 1), (0, 8), (1, 73)]), of(flushed, 9));
     let all = merge(&[30, 29, 28], 1, Target::Join(28));
-    assert_eq!(merged(&[(0, 1), (0, 4), (1, 20)]), all);
-    let all = merge(&[30, 29, 28], 2, Target::Join(28));
-    assert_eq!(merged(&[(0, 1), (1, 10), (2, 44)]), all);
+    assert_eq!(merged(&[(0, 1), (0, 8), (1, 72)]), of(all, 81));
+    let all = || merge(&[30, 29, 28], 2, Target::Join(28));
+    assert_eq!(merged(&[(0, 1), (1, 10), (2, 88)]), of(all(), 99));
     // Also when the newest alone would not have been worth it, ...
-    assert_eq!(merged(&[(0, 1), (1, 30), (2, 90)]), all);
+    assert_eq!(merged(&[(0, 1), (1, 30), (2, 90)]), of(all(), 121));
     // ... but nothing is written for what is much less.
-    assert_eq!(merged(&[(0, 1), (1, 5)]), None);
-    assert_eq!(merged(&[(0, 1), (1, 10), (2, 45)]), None);
+    assert_eq!(merged(&[(0, 1), (1, 9)]), None);
+    assert_eq!(merged(&[(0, 1), (1, 10), (2, 89)]), None);
     // There is nothing to gain by one run.
     assert_eq!((merged(&[]), merged(&[(0, 1)])), (None, None));
     let tiered = shape(Strategy::Tiered);
-    assert_eq!(in_pause(&tree(&[(0, 1), (0, 1)]), &tiered), None);
+    assert_eq!(while_idle(&tree(&[(0, 1), (0, 1)]), &tiered), None);
     let declined = TreeShape {
-        merge_in_pauses: false,
+        merge_when_idle: false,
         ..shape(Strategy::Leveled)
     };
-    assert_eq!(in_pause(&tree(&[(0, 1), (0, 1)]), &declined), None);
+    assert_eq!(while_idle(&tree(&[(0, 1), (0, 1)]), &declined), None);
 }
 
-/// Of a tree whose levels are full, nothing: it is never merged whole.
+/// A tree whose levels are full is never merged whole.
 #[test]
-fn a_long_pause_merges_more_but_not_what_follows_the_ratio() {
+fn an_idle_tree_leaves_what_follows_the_ratio() {
     let tree = |sizes: &[u64]| {
         let one = |(level, megabytes): (u32, &u64)| {
             let number = u64::from(30 - level);
@@ -163,64 +172,22 @@ fn a_long_pause_merges_more_but_not_what_follows_the_ratio() {
             ratio,
             ..shape(Strategy::Leveled)
         };
-        in_long_pause(&tree(sizes), &shape)
+        while_idle(&tree(sizes), &shape)
     };
     let both = |bytes: u64| Some((merge(&[29, 28], 2, Target::Join(28))?, bytes * MB));
-    assert_eq!(in_pause(&tree(&[10, 80]), &shape(Strategy::Leveled)), None);
     assert_eq!(merged(&[10, 80], 10), both(90));
     assert_eq!(merged(&[10, 81], 10), None);
     assert_eq!(merged(&[10, 81], 100), None);
     assert_eq!(merged(&[100, 1000, 10_000, 100_000], 10), None);
-    // As much as in any pause, where levels are closer.
+    assert_eq!(merged(&[10, 56], 7), None);
+    assert_eq!(merged(&[10, 50], 7), both(60));
+    // Where levels are closer.
     assert_eq!(merged(&[10, 40], 2), both(50));
     assert_eq!(merged(&[10, 41], 2), None);
-    let declined = TreeShape {
-        merge_in_pauses: false,
-        ..shape(Strategy::Leveled)
-    };
-    assert_eq!(in_long_pause(&tree(&[10, 80]), &declined), None);
-    assert_eq!(
-        in_long_pause(&tree(&[10, 80]), &shape(Strategy::Tiered)),
-        None
-    );
 }
 
 #[test]
-fn flushed_runs_that_wait_are_merged_with_their_like() {
-    let waiting = |sizes: &[u64], level1: u64, shape: &TreeShape| {
-        let one =
-            |(n, megabytes): (u64, &u64)| run(0, 30 - n, &[segment(30 - n, "b-y", *megabytes)]);
-        let mut runs: Vec<_> = (0..).zip(sizes).map(one).collect();
-        runs.push(run(1, 9, &[segment(9, "b-y", level1)]));
-        runs.push(run(2, 8, &[segment(8, "b-y", 900)]));
-        while_waiting(&runs, shape)
-    };
-    let leveled = TreeShape {
-        level0_runs: 4,
-        ..shape(Strategy::Leveled)
-    };
-    let first = |count: u64, megabytes| {
-        let inputs: Vec<u64> = (0..count).map(|n| 30 - n).collect();
-        Some((merge(&inputs, 0, Target::Join(30))?, megabytes * MB))
-    };
-    assert_eq!(waiting(&[6, 4, 11, 11, 6], 90, &leveled), first(5, 38));
-    assert_eq!(waiting(&[6, 4, 11, 11, 33], 90, &leveled), first(4, 65));
-    assert_eq!(waiting(&[1, 2, 4, 8], 90, &leveled), None);
-    // The newest may be little: what counts is how much is newer.
-    assert_eq!(waiting(&[1, 2, 3, 6], 90, &leveled), first(4, 12));
-    assert_eq!(waiting(&[6, 4, 11], 90, &leveled), None);
-    // These do not wait: they are to go down, by their bytes, and as so many.
-    assert_eq!(waiting(&[6, 4, 11, 11, 6], 38, &leveled), None);
-    assert_eq!(waiting(&[1; 8], 90, &leveled), None);
-    let declined = TreeShape {
-        merge_in_pauses: false,
-        ..leveled
-    };
-    assert_eq!(waiting(&[6, 4, 11, 11, 6], 90, &declined), None);
-}
-
-#[test]
-fn a_pause_merges_no_more_than_overlaps() {
+fn an_idle_tree_merges_no_more_than_overlaps() {
     let runs = [
         run(0, 20, &[segment(20, "m-p", 1)]),
         run(
@@ -232,21 +199,21 @@ fn a_pause_merges_no_more_than_overlaps() {
                 segment(3, "o-r", 2),
             ],
         ),
-        run(2, 8, &[segment(4, "a-k", 99), segment(5, "q-z", 20)]),
+        run(2, 8, &[segment(4, "a-k", 99), segment(5, "q-z", 40)]),
     ];
-    let leveled = shape(Strategy::Leveled);
+    let idle = |runs: &[RunFacts]| Some(while_idle(runs, &wide())?.0);
     // What was added to the inputs reaches further down than what it was added to.
     let expected = merge(&[20, 2, 3, 5], 2, Target::Join(8));
-    assert_eq!(in_pause(&runs, &leveled), expected);
+    assert_eq!(idle(&runs), expected);
     let mut larger = runs.clone();
-    larger[2].segments[1].bytes = 21 * MB;
+    larger[2].segments[1].bytes = 41 * MB;
     let expected = merge(&[20, 2, 3], 1, Target::Join(9));
-    assert_eq!(in_pause(&larger, &leveled), expected);
+    assert_eq!(idle(&larger), expected);
     larger[1].segments[2].busy = true;
-    assert_eq!(in_pause(&larger, &leveled), None);
+    assert_eq!(idle(&larger), None);
     // Beside each other they are in nobody's way.
     let beside = [runs[0].clone(), run(1, 9, &[segment(1, "a-k", 1)])];
-    assert_eq!(in_pause(&beside, &leveled), None);
+    assert_eq!(idle(&beside), None);
 }
 
 #[test]
@@ -615,11 +582,11 @@ fn every_tree_comes_to_rest() {
             assert_eq!(debt_bytes(&runs, &shape), 0, "{strategy:?}");
             while flush % 7 == 0
                 && let Some(plan) =
-                    plan(&runs, &shape).or_else(|| Some(in_long_pause(&runs, &shape)?.0))
+                    plan(&runs, &shape).or_else(|| Some(while_idle(&runs, &shape)?.0))
             {
                 carry_out(&mut runs, plan, &mut next);
                 steps += 1;
-                assert!(steps < 200, "{strategy:?} goes on in a pause: {runs:?}");
+                assert!(steps < 200, "{strategy:?} goes on when idle: {runs:?}");
             }
         }
         let deepest = last_level(&runs);

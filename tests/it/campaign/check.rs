@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use criba::storage::{CrashState, Memory, RESERVE_MIN, Storage as _};
+use criba::sim::{CrashState, Memory};
+use criba::storage::{RESERVE_MIN, Storage as _};
 use criba::{Access, Db, Durability, FilterResidency, Stats};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use criba::storage::{Memory, Storage, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::Storage;
 use criba::{Db, Error};
 
 use crate::faults::{Call, Rig, tell, within};

@@ -18,7 +18,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use criba::Durability;
-use criba::storage::{Bounds, CrashState, Memory, Storage};
+use criba::sim::{Bounds, CrashState, Memory};
+use criba::storage::Storage;
 
 use crate::faults::tell;
 

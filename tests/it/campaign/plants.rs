@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use criba::storage::{AppendFile, LockGuard, Memory, ReadFile, Storage, SyncFile};
+use criba::sim::Memory;
+use criba::storage::{AppendFile, LockGuard, ReadFile, Storage, SyncFile};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use criba::storage::{History, Memory, Storage, Survivors};
+use criba::sim::{History, Memory, Survivors};
+use criba::storage::Storage;
 use criba::{Access, BloomierBits, Builder, Compaction, Db, Durability, FilterPolicy, Snapshot};
 
 use super::lives::Plot;

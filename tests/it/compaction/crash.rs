@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use criba::storage::{Memory, Survivors};
+use criba::sim::{Memory, Survivors};
 use criba::{Builder, Db, Durability, Error, EventKind, FilterPolicy, Strategy};
 
 use super::{

@@ -7,9 +7,9 @@ mod asked;
 mod bugs;
 mod crash;
 mod filters;
+mod idle;
 mod long;
 mod parts;
-mod pause;
 mod space;
 mod stalls;
 
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criba::storage::{Memory, Storage};
+use criba::sim::Memory;
+use criba::storage::Storage;
 use criba::{Builder, Db, Strategy};
 
 use crate::faults::{Call, Gate, Rig};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use criba::storage::{Memory, Survivors};
+use criba::sim::{Memory, Survivors};
 use criba::{Builder, Compaction, Db, Error, EventKind, Strategy};
 
 use super::{

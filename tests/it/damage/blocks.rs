@@ -8,7 +8,8 @@ use super::{
 
 use std::sync::Arc;
 
-use criba::storage::{Memory, Storage as _, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::Storage as _;
 use criba::{Compression, FilterPolicy};
 
 use crate::faults::tell;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use criba::storage::{Memory, Storage};
+use criba::sim::Memory;
+use criba::storage::Storage;
 use criba::{Access, Compaction, Db, FilterPolicy, Slice};
 
 use super::frame::Files;

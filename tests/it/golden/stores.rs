@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use criba::storage::{AppendFile, LockGuard, Memory, ReadFile, Storage, Survivors};
+use criba::sim::{Memory, Survivors};
+use criba::storage::{AppendFile, LockGuard, ReadFile, Storage};
 use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy};
 
 use super::decode::Files;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use criba::Recovery;
-use criba::storage::{Bounds, CrashState, Memory, Survivors};
+use criba::sim::{Bounds, CrashState, Memory, Survivors};
 
 use super::{HEADER, Model, Store, builder, content, expectations, files};
 use crate::faults::tell;

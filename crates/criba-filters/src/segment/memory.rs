@@ -11,8 +11,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::prefetch::prefetch;
-
 use super::KeyHash;
 use super::blocked::{LINE_WORDS, line_count, probes};
 use super::math::best_probes;
@@ -89,12 +87,6 @@ impl MemoryBloom {
             let before = words[word].load(Ordering::Relaxed);
             words[word].store(before | mask, Ordering::Relaxed);
         }
-    }
-
-    /// Begins to fetch what a key's insertion or lookup touches.
-    #[inline]
-    pub fn prefetch(&self, hash: KeyHash) {
-        prefetch(self.line(mix(hash, 0)), 0, LINE_WORDS);
     }
 
     /// Whether a key may have been inserted; `false` is certain.

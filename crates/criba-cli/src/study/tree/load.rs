@@ -72,7 +72,7 @@ impl<'a> Loading<'a> {
             .strategy(self.strategy)
             .compaction(compaction)
             // While one filter after another is measured over copies of it, the tree stays as it is.
-            .merge_in_pauses(false)
+            .merge_when_idle(false)
             .level_ratio(args.ratio)
             .level0_runs(LEVEL0_RUNS)
             .level_base_bytes(base_bytes(args))

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::history::{Contents, Extent, Moment};
-use super::{Clock, Data, File, Memory, Names, State};
+use super::directory::{Clock, Directory, Names};
+use super::file::{Data, File};
+use super::moment::{Contents, Extent, Moment};
 use crate::storage::RESERVE_MIN;
 
 /// How many of the legal states are made; with all numbers high enough it is all of them.
@@ -152,9 +153,8 @@ impl CrashState {
         self.fingerprint
     }
 
-    /// The storage as the next process finds it.
-    #[must_use]
-    pub fn image(&self) -> Memory {
+    /// The disk as the next process finds it.
+    pub(super) fn disk(&self) -> Directory {
         let scene = &*self.scene;
         let file = |(id, remains): (usize, &Remains)| {
             let bytes = remains.bytes(bytes_of(&scene.contents, id)).into_owned();
@@ -175,18 +175,14 @@ impl CrashState {
             };
             names.iter().filter_map(known).collect()
         };
-        Memory::with(State {
+        Directory {
             exists: scene.exists,
             names: named(&scene.names),
             durable_names: named(&scene.durable_names),
-            locked: false,
             boot_id: scene.boot_id,
             clock: scene.clock,
-            mutations: 0,
-            fault: None,
             files_made: files.keys().last().map_or(0, |last| last + 1),
-            recording: None,
-        })
+        }
     }
 
     /// In words: which files are there and what is missing of them.
@@ -547,6 +543,7 @@ fn digits(counts: &[usize], mut nth: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Memory;
     use super::*;
     use crate::storage::Storage as _;
 

@@ -64,43 +64,6 @@ fn runs_that_are_alike_become_one_in_a_pause() {
     check_contents(&db, &model, "gathered");
 }
 
-/// Who writes a little all the time never pauses, and reads would look in all that waits.
-#[test]
-fn flushed_runs_that_wait_are_merged_before_a_pause() {
-    let memory = Memory::new();
-    let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
-    memory.set_clock(Some(start));
-    let db = small(&memory).level0_runs(4).open().unwrap();
-    let (mut model, mut random) = (Model::new(), Rng(9));
-    // Until so many flushed runs wait as may be there, alike in size and above two levels.
-    let flushed = |all: &[(u32, u64)]| all.iter().filter(|run| run.0 == 0).count();
-    let before = loop {
-        put(&db, &mut model, &mut random, 30);
-        settle(&db);
-        let all = runs(&db);
-        if flushed(&all) >= 4 && all.iter().any(|run| run.0 == 2) {
-            break all;
-        }
-        assert!(model.len() < 30_000, "{all:?}");
-    };
-    let merged = db.stats().compactions.merged_bytes;
-    let at = |ms| memory.set_clock(Some(start + Duration::from_millis(ms)));
-    at(49);
-    db.put("not flushed", "yet").unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(runs(&db), before);
-    at(51);
-    wait_until("flushed runs are one", || flushed(&runs(&db)) == 1);
-    settle(&db);
-    let waited: u64 = before[..flushed(&before)].iter().map(|run| run.1).sum();
-    let written = db.stats().compactions.merged_bytes - merged;
-    assert!(written <= waited, "{written} bytes for {before:?}");
-    // No level was touched, and it is no pause yet.
-    assert_eq!(runs(&db)[2..], before[flushed(&before)..]);
-    model.insert(b"not flushed".to_vec(), b"yet".to_vec());
-    check_contents(&db, &model, "gathered");
-}
-
 /// A session that was opened just now has not paused, however old the files are.
 #[test]
 fn a_pause_begins_with_the_session() {
@@ -114,9 +77,11 @@ fn a_pause_begins_with_the_session() {
     db.close().unwrap();
     memory.set_clock(Some(start + Duration::from_secs(5000)));
     let db = small(&memory).level0_runs(4).open().unwrap();
+    // Nothing was flushed or merged yet, so nobody knows how long a merge takes.
+    memory.set_clock(Some(start + Duration::from_secs(5009)));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(runs(&db).len(), 2);
-    memory.set_clock(Some(start + Duration::from_secs(5002)));
+    memory.set_clock(Some(start + Duration::from_secs(5011)));
     wait_until("they are one", || runs(&db).len() == 1);
     check_contents(&db, &model, "one");
 }

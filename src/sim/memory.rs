@@ -1,32 +1,20 @@
-//! A file system in memory that knows what would survive.
-//!
-//! For each file it keeps how many bytes the last sync made durable, and for the directory which
-//! names the last [`Storage::sync_dir`] made durable; [`Memory::crash`] makes an image of what a
-//! kill or a power cut leaves. For tests: every read copies, and one mutex guards everything.
-//!
-//! Those are the three plain images. A [`History`] of all changing calls tells every state that a
-//! disk may legally hold after a power cut: writes torn within a sector's bounds or kept in any
-//! order, names in any order, syncs that dropped their pages.
+//! A disk in memory that knows what would survive.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
-mod appender;
-mod history;
-mod states;
-
-pub use history::History;
-pub use states::{Bounds, CrashState};
-
-use appender::Appender;
-use history::{Operation, Recording};
-
-use super::{AppendFile, LockGuard, RESERVE_MIN, ReadCause, ReadFile, Storage};
+use super::appender::Appender;
+use super::directory::{Clock, Directory, Names};
+use super::file::{Data, File};
+use super::history::{History, Recording};
+use super::moment::Operation;
+use super::state::{Fault, Shared, State};
+use super::states::CrashState;
 use crate::slice::Slice;
+use crate::storage::{AppendFile, LockGuard, ReadCause, ReadFile, Storage};
 
 /// What a crash leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,81 +38,29 @@ pub struct Memory {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-}
-
-type Names = BTreeMap<String, Arc<File>>;
-
-// Lock order: the state, then a file.
-#[derive(Debug)]
-struct State {
-    exists: bool,
-    names: Names,
-    durable_names: Names,
-    locked: bool,
-    boot_id: u128,
-    clock: Clock,
-    mutations: u64,
-    fault: Option<Fault>,
-    files_made: usize,
-    recording: Option<Recording>,
-}
-
-/// What [`Storage::now`] says.
-#[derive(Debug, Clone, Copy)]
-enum Clock {
-    System,
-    Set(Option<SystemTime>),
-}
-
-#[derive(Debug)]
-struct File {
-    /// Tells the files of one file system apart, whatever their names.
-    id: usize,
-    data: Mutex<Data>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Data {
-    bytes: Vec<u8>,
-    // Invariant: durable_len <= bytes.len().
-    durable_len: usize,
-    /// Ranges that a failed sync dropped: readable while the system runs, never on the disk.
-    lost: Vec<Range<usize>>,
-    /// The file is longer than its bytes, by zeros that a kill leaves there.
-    is_reserved: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Fault {
-    /// Number of the first mutating call that fails.
-    first: u64,
-    /// Number of the last one.
-    last: u64,
-    kind: ErrorKind,
-}
-
 impl Memory {
     /// An empty file system, in which the directory is yet to be made.
     #[must_use]
     pub fn new() -> Memory {
-        Memory::with(State {
+        Memory::of_disk(Directory {
             exists: false,
             names: Names::new(),
             durable_names: Names::new(),
-            locked: false,
             boot_id: 1,
             clock: Clock::System,
-            mutations: 0,
-            fault: None,
             files_made: 0,
-            recording: None,
         })
     }
 
-    fn with(state: State) -> Memory {
+    /// Not locked, and without faults.
+    fn of_disk(disk: Directory) -> Memory {
+        let state = State {
+            disk,
+            locked: false,
+            mutations: 0,
+            fault: None,
+            recording: None,
+        };
         Memory {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
@@ -141,6 +77,7 @@ impl Memory {
     #[must_use]
     pub fn crash(&self, survivors: Survivors) -> Memory {
         let state = self.state();
+        let disk = &state.disk;
         let is_kill = survivors == Survivors::Everything;
         // A file may have a durable name and another one now: it stays one file.
         let mut copies = BTreeMap::new();
@@ -161,28 +98,20 @@ impl Memory {
                 .map(|(name, file)| (name.clone(), image(file)))
                 .collect()
         };
-        let names = copy(&state.names);
-        let durable_names = copy(&state.durable_names);
+        let names = copy(&disk.names);
+        let durable_names = copy(&disk.durable_names);
         let (names, durable_names) = match survivors {
             Survivors::Everything => (names, durable_names),
             Survivors::Synced => (durable_names.clone(), durable_names),
             Survivors::Ordered => (names.clone(), names),
         };
-        Memory::with(State {
-            exists: state.exists,
+        Memory::of_disk(Directory {
+            exists: disk.exists,
             names,
             durable_names,
-            locked: false,
-            boot_id: if is_kill {
-                state.boot_id
-            } else {
-                state.boot_id + 1
-            },
-            clock: state.clock,
-            mutations: 0,
-            fault: None,
-            files_made: state.files_made,
-            recording: None,
+            boot_id: disk.boot_id + u128::from(!is_kill),
+            clock: disk.clock,
+            files_made: disk.files_made,
         })
     }
 
@@ -211,7 +140,7 @@ impl Memory {
     /// Keeps a history of all mutating calls from now on; an earlier one is forgotten.
     pub fn record(&self) {
         let mut state = self.state();
-        state.recording = Some(Recording::begin(&state));
+        state.recording = Some(Recording::begin(&state.disk));
     }
 
     /// Calls recorded since [`Memory::record`].
@@ -240,7 +169,7 @@ impl Memory {
 
     /// From now on the clock stands at this time, or is unknown; before, it is that of the system.
     pub fn set_clock(&self, now: Option<SystemTime>) {
-        self.state().clock = Clock::Set(now);
+        self.state().disk.clock = Clock::Set(now);
     }
 
     /// Puts other bytes in a file behind the back of those who have it open, or makes a file; all
@@ -254,10 +183,10 @@ impl Memory {
             bytes,
             ..Data::default()
         };
-        state.names.insert(name.to_owned(), Arc::clone(&file));
-        state.durable_names.insert(name.to_owned(), file);
+        state.disk.names.insert(name.to_owned(), Arc::clone(&file));
+        state.disk.durable_names.insert(name.to_owned(), file);
         if state.recording.is_some() {
-            state.recording = Some(Recording::begin(&state));
+            state.recording = Some(Recording::begin(&state.disk));
         }
     }
 
@@ -265,124 +194,24 @@ impl Memory {
     #[must_use]
     pub fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
         self.state()
+            .disk
             .names
             .get(name)
             .map(|file| file.data().bytes.clone())
     }
 }
 
+impl CrashState {
+    /// The storage as the next process finds it.
+    #[must_use]
+    pub fn image(&self) -> Memory {
+        Memory::of_disk(self.disk())
+    }
+}
+
 impl Default for Memory {
     fn default() -> Memory {
         Memory::new()
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sync(&self, file: &File) -> io::Result<()> {
-        let mut state = self.state();
-        let result = state.mutate();
-        let mut data = file.data();
-        if result.is_err() {
-            data.lose_unsynced();
-        }
-        data.durable_len = data.bytes.len();
-        state.record(|| match &result {
-            Ok(()) => Operation::Sync { file: file.id },
-            Err(_) => Operation::FailedSync { file: file.id },
-        });
-        result
-    }
-}
-
-impl File {
-    fn new(id: usize, data: Data) -> File {
-        File {
-            id,
-            data: Mutex::new(data),
-        }
-    }
-
-    fn data(&self) -> MutexGuard<'_, Data> {
-        self.data.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Data {
-    /// What a failed sync does: the system forgets that these bytes are not on the disk.
-    fn lose_unsynced(&mut self) {
-        if self.durable_len < self.bytes.len() {
-            self.lost.push(self.durable_len..self.bytes.len());
-        }
-    }
-
-    /// What a kill makes of a reserve: a part of the file.
-    fn keep_reserve(&mut self) {
-        if std::mem::take(&mut self.is_reserved) {
-            self.bytes.resize(self.bytes.len() + RESERVE_MIN, 0);
-        }
-    }
-
-    /// Only what is durable stays; what was lost reads as zeros.
-    fn lose_power(&mut self) {
-        self.is_reserved = false;
-        self.bytes.truncate(self.durable_len);
-        // Of a file that ends with what was lost, the disk knows no such length.
-        while self
-            .lost
-            .last()
-            .is_some_and(|lost| lost.end == self.bytes.len())
-        {
-            let start = self.lost.pop().map_or(0, |lost| lost.start);
-            self.bytes.truncate(start);
-        }
-        for lost in std::mem::take(&mut self.lost) {
-            self.bytes[lost].fill(0);
-        }
-        self.durable_len = self.bytes.len();
-    }
-}
-
-impl State {
-    /// Every call that changes something passes here first.
-    fn mutate(&mut self) -> io::Result<()> {
-        self.mutations += 1;
-        match self.fault {
-            Some(fault) if (fault.first..=fault.last).contains(&self.mutations) => {
-                Err(fault.kind.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn record(&mut self, operation: impl FnOnce() -> Operation) {
-        if let Some(recording) = &mut self.recording {
-            recording.push(operation());
-        }
-    }
-
-    fn new_file(&mut self) -> Arc<File> {
-        let id = self.files_made;
-        self.files_made += 1;
-        Arc::new(File::new(id, Data::default()))
-    }
-
-    fn file(&self, name: &str) -> io::Result<Arc<File>> {
-        self.names
-            .get(name)
-            .cloned()
-            .ok_or_else(|| ErrorKind::NotFound.into())
-    }
-
-    fn check_exists(&self) -> io::Result<()> {
-        if self.exists {
-            Ok(())
-        } else {
-            Err(ErrorKind::NotFound.into())
-        }
     }
 }
 
@@ -399,7 +228,7 @@ impl Storage for Memory {
     fn create_dir(&self) -> io::Result<()> {
         let mut state = self.state();
         state.mutate()?;
-        state.exists = true;
+        state.disk.exists = true;
         state.record(|| Operation::CreateDir);
         Ok(())
     }
@@ -407,7 +236,7 @@ impl Storage for Memory {
     fn list(&self) -> io::Result<Vec<String>> {
         let state = self.state();
         state.check_exists()?;
-        Ok(state.names.keys().cloned().collect())
+        Ok(state.disk.names.keys().cloned().collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
@@ -420,11 +249,11 @@ impl Storage for Memory {
         let mut state = self.state();
         state.check_exists()?;
         state.mutate()?;
-        if state.names.contains_key(name) {
+        if state.disk.names.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
         }
         let file = state.new_file();
-        state.names.insert(name.to_owned(), Arc::clone(&file));
+        state.disk.names.insert(name.to_owned(), Arc::clone(&file));
         state.record(|| Operation::Create {
             name: name.to_owned(),
             file: Arc::clone(&file),
@@ -436,8 +265,8 @@ impl Storage for Memory {
         let mut state = self.state();
         state.mutate()?;
         let file = state.file(from)?;
-        state.names.remove(from);
-        state.names.insert(to.to_owned(), Arc::clone(&file));
+        state.disk.names.remove(from);
+        state.disk.names.insert(to.to_owned(), Arc::clone(&file));
         state.record(|| Operation::Rename {
             from: from.to_owned(),
             to: to.to_owned(),
@@ -450,7 +279,7 @@ impl Storage for Memory {
         let mut state = self.state();
         state.mutate()?;
         state.file(name)?;
-        state.names.remove(name);
+        state.disk.names.remove(name);
         state.record(|| Operation::Remove {
             name: name.to_owned(),
         });
@@ -461,7 +290,7 @@ impl Storage for Memory {
         let mut state = self.state();
         state.check_exists()?;
         state.mutate()?;
-        state.durable_names = state.names.clone();
+        state.disk.durable_names = state.disk.names.clone();
         state.record(|| Operation::SyncDir);
         Ok(())
     }
@@ -472,9 +301,9 @@ impl Storage for Memory {
         if state.locked {
             return Err(ErrorKind::WouldBlock.into());
         }
-        if !state.names.contains_key(name) {
+        if !state.disk.names.contains_key(name) {
             let file = state.new_file();
-            state.names.insert(name.to_owned(), Arc::clone(&file));
+            state.disk.names.insert(name.to_owned(), Arc::clone(&file));
             state.record(|| Operation::Create {
                 name: name.to_owned(),
                 file,
@@ -487,11 +316,11 @@ impl Storage for Memory {
     }
 
     fn boot_id(&self) -> Option<u128> {
-        Some(self.state().boot_id)
+        Some(self.state().disk.boot_id)
     }
 
     fn now(&self) -> Option<SystemTime> {
-        match self.state().clock {
+        match self.state().disk.clock {
             Clock::System => Some(SystemTime::now()),
             Clock::Set(now) => now,
         }

@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::history::Operation;
-use super::{File, Shared, State};
+use super::file::File;
+use super::moment::Operation;
+use super::state::{Shared, State};
 use crate::storage::{AppendFile, SyncFile};
 
 #[derive(Debug)]
