@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use criba_filters::prefetch;
-
 /// Fingerprints of things, four at each place, the newest first: a fifth drives out the oldest.
 ///
 /// Another thing may have the same place and fingerprint: one of 16,000 that meet at a place.
@@ -23,13 +21,6 @@ impl Doorkeeper {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         }
-    }
-
-    /// Begins to fetch what [`Doorkeeper::again`] will look at.
-    #[inline]
-    pub(crate) fn prefetch(&self, thing: (u64, u64)) {
-        let (_, place) = self.find(thing);
-        prefetch(&self.places, place, 1);
     }
 
     /// Whether it is remembered; it is from now on.

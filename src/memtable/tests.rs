@@ -295,7 +295,7 @@ fn ascending_keys_fill_their_leaves() {
     );
 }
 
-/// What `docs/performance.md` says of the memory of an entry beside its key and value.
+/// What `docs/notes/performance-2026-11.md` says of the memory of an entry beside its key and value.
 #[test]
 fn entries_in_random_order_cost_little_more_than_themselves() {
     let table = Memtable::new(32 << 20);

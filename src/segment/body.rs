@@ -28,18 +28,6 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Begins to fetch the fences of a block, and what is looked at first of one that was verified
-    /// in the map of the file. There need be no such block.
-    #[inline]
-    pub(super) fn prefetch(&self, ordinal: u32) {
-        self.fences.prefetch(ordinal);
-        if let Some(mapped) = &self.mapped
-            && mapped.was_verified(ordinal)
-        {
-            mapped.prefetch(self.fences.extent(ordinal));
-        }
-    }
-
     /// Whether a block that was just read and verified stays in memory in the map of the file.
     pub(super) fn keeps_mapped(&self, ordinal: u32, block: &Block) -> bool {
         match &self.mapped {

@@ -67,12 +67,15 @@ impl CacheBudget {
     pub(super) fn hand_on(&mut self, uses: [Use; KINDS]) {
         let gains: [f64; KINDS] = std::array::from_fn(|kind| self.gain(kind, uses[kind]));
         self.hits = uses.map(|of| of.hits);
-        let judged = (0..KINDS).filter(|&kind| self.is_judged(kind, uses[kind]));
         let by_gain = |a: &usize, b: &usize| gains[*a].total_cmp(&gains[*b]);
-        let takers = judged
-            .clone()
-            .filter(|&kind| self.parts[kind] < PARTS_MAX[kind]);
-        let givers = judged.filter(|&kind| self.parts[kind] > PARTS_MIN[kind]);
+        let is_judged = |kind: usize| self.is_judged(kind, uses[kind]);
+        let takers =
+            (0..KINDS).filter(|&kind| is_judged(kind) && self.parts[kind] < PARTS_MAX[kind]);
+        // A kind that nothing looks for gives away even what it has not filled.
+        let is_idle = |kind: usize| gains[kind] == 0.0;
+        let givers = (0..KINDS).filter(|&kind| {
+            (is_judged(kind) || is_idle(kind)) && self.parts[kind] > PARTS_MIN[kind]
+        });
         if let (Some(taker), Some(giver)) = (takers.max_by(by_gain), givers.min_by(by_gain))
             && gains[taker] > gains[giver] * MARGIN
         {
@@ -155,6 +158,15 @@ mod tests {
     fn equals_keep_what_they_have() {
         assert_eq!(after(40, true, [5, 5, 5]), after(0, true, [5, 5, 5]));
         assert_eq!(after(40, true, [50, 45, 55]), after(0, true, [5, 5, 5]));
+    }
+
+    #[test]
+    fn what_nothing_looks_for_gives_all_away() {
+        let mut budget = CacheBudget::first(BUDGET, used([(0, 9000), (0, 0), (0, 6000)]), true);
+        for hits in 1..40 {
+            budget.hand_on(used([(hits, 9000), (0, 100), (0, 3000)]));
+        }
+        assert_eq!(budget.bytes(), [14_007, 1000, 1000]);
     }
 
     #[test]

@@ -134,15 +134,6 @@ impl Caches {
         self.read_lately.again(place)
     }
 
-    /// A block will be read for one entry: begins to fetch what will then be looked at to see
-    /// whether they shall be kept.
-    pub(super) fn prefetch_wants(&self, place: CacheKey, hash: KeyHash) {
-        if !self.has_room() {
-            self.read_lately.prefetch(place);
-            self.entries.prefetch_offer(place.0, hash);
-        }
-    }
-
     /// Whether an entry that was found in a kept block shall be offered to be kept by itself: now
     /// and then, so that a block of which only that one is wanted can go.
     pub(super) fn wants_entry_of_kept(&self) -> bool {
@@ -161,10 +152,8 @@ impl Caches {
         if self.has_room() {
             return true;
         }
-        // Scans have no use for entries by themselves, but pages may be in the way of blocks.
-        if self.shares_with_pages {
-            self.count_read();
-        }
+        // Scans have no use for entries and pages, which may be in the way of blocks.
+        self.count_read();
         self.scanned_lately.again(place)
     }
 

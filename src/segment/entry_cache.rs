@@ -71,12 +71,6 @@ impl EntryCache {
         })
     }
 
-    /// Begins to fetch what [`EntryCache::offer`] will look at.
-    #[inline]
-    pub(super) fn prefetch_offer(&self, segment: u64, hash: KeyHash) {
-        self.offered.prefetch((segment, hash.0));
-    }
-
     /// Takes the newest entry of a key in a segment if it is offered for the second time: most keys
     /// that are looked up once are not looked up again soon, and would only drive out others.
     pub(super) fn offer(&self, segment: u64, hash: KeyHash, key: &[u8], hit: &Hit) {

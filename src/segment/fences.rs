@@ -14,7 +14,6 @@ use std::ops::Range;
 use crate::format::Malformed;
 use crate::format::index;
 use crate::key::{MAX_KEY_BYTES, head};
-use criba_filters::prefetch;
 
 /// The resident index.
 #[derive(Debug)]
@@ -268,12 +267,6 @@ impl Fences {
             Ordering::Equal => self.begins_with_older(block + 1, key),
             Ordering::Less => false,
         }
-    }
-
-    /// Begins to fetch what [`Fences::covers`] will look at first, and mostly at nothing else.
-    #[inline]
-    pub(crate) fn prefetch(&self, block: u32) {
-        prefetch(&self.heads, block as usize, 2);
     }
 
     /// Whether a key can be in one of these blocks, at least one, as far as that is told by what is

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::format::checksum;
-use criba_filters::prefetch;
 
 use super::Block;
 
@@ -160,14 +159,6 @@ impl Groups {
         marks.map_or(&[], |marks| &marks.all)
     }
 
-    /// Begins to fetch what [`Groups::get`] will look at.
-    #[inline]
-    pub(super) fn prefetch(&self, block: u32, group: u32) {
-        if let Some(place) = self.place(block, group) {
-            prefetch(self.known(), place, 1);
-        }
-    }
-
     #[inline]
     pub(super) fn get(&self, block: u32, group: u32) -> Option<Mark> {
         let mark = self.known().get(self.place(block, group)?)?;
@@ -276,7 +267,6 @@ mod tests {
         }
         for (block, group) in [(3, 6), (3, 9), (2, 8), (4, 0), (10, 0), (u32::MAX, 1)] {
             assert_eq!(groups.get(block, group), None, "{block}, {group}");
-            groups.prefetch(block, group);
         }
         // More groups than the filter tells, or of another segment: those that have a place.
         groups.note(9, &self::block(30), (FILE, 0), &room);

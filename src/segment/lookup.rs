@@ -160,11 +160,6 @@ impl Segment {
             }
             if location.unknown_bits == 0 {
                 named = Some(block);
-                // Its fences arrive while the entry is looked for. They are not looked at if the
-                // entry is kept by itself.
-                body.prefetch(block);
-                let group = location.slot.map(u32::from);
-                self.prefetch_read(body, Entrance { block, group }, lookup);
             }
         }
         if let Some(hit) = self.entry_by_itself(lookup) {
@@ -333,8 +328,6 @@ impl Segment {
                 return self.search_group(body, ordinal, group, lookup);
             }
         }
-        // Arrives while the block is read, if it was not fetched before.
-        caches.prefetch_wants(place, lookup.wanted.hash);
         let block = self.block_from_file(body, ordinal, &mut lookup.cost)?;
         let is_kept = body.keeps_mapped(ordinal, &block) || {
             let is_wanted = is_wanted.unwrap_or_else(|| caches.wants(place, len));
@@ -380,19 +373,6 @@ impl Segment {
         if self.is_all_visible(lookup.wanted.sequence) {
             let Wanted { hash, key, .. } = lookup.wanted;
             (lookup.caches.entries).offer(self.meta.id, hash, key, hit);
-        }
-    }
-
-    /// Begins to fetch what will be looked at when the block is read for an entry of this group.
-    /// There need be no such block.
-    fn prefetch_read(&self, body: &Body, entrance: Entrance, lookup: &Lookup<'_>) {
-        let Entrance { block, group } = entrance;
-        if block < body.fences.block_count() && !body.was_verified(block) {
-            let place = (self.meta.id, body.fences.extent(block).0);
-            lookup.caches.prefetch_wants(place, lookup.wanted.hash);
-            if let Some(group) = group {
-                body.groups.prefetch(block, group);
-            }
         }
     }
 }

@@ -7,13 +7,9 @@
 use crate::format::region::{Candidate, TRAILER_BYTES};
 use crate::sharded_counter::{line, lines};
 use crate::slice::Slice;
-use criba_filters::prefetch;
 
 use super::Block;
 use super::blockbits::BlockBits;
-
-/// Bytes at the end of a block that are looked at first: where groups begin, and the trailer.
-const LAST_BYTES: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -48,16 +44,6 @@ impl Mapped {
             return None;
         }
         Block::of_payload(bytes.slice(start..start + payload)).ok()
-    }
-
-    /// Begins to fetch what [`Mapped::get`] and a search look at first: both ends of the block.
-    #[inline]
-    pub(super) fn prefetch(&self, (offset, len): (u64, u64)) {
-        if let Some(bytes) = self.bytes.get(line()) {
-            let end = offset.saturating_add(len) as usize;
-            prefetch(bytes, offset as usize, 1);
-            prefetch(bytes, end.saturating_sub(LAST_BYTES), LAST_BYTES);
-        }
     }
 
     pub(super) fn was_verified(&self, ordinal: u32) -> bool {

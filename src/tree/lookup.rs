@@ -22,10 +22,6 @@ use super::view::View;
 /// asked.
 const RUNS_AT_ONCE: usize = 12;
 
-/// Keys that are asked for as if at once: the filters of all are on their way while the first is
-/// looked up.
-const KEYS_AT_ONCE: usize = 16;
-
 /// The segment of a run that can hold the key, and the first step of the lookup in it.
 #[derive(Clone, Copy, Default)]
 struct Candidate<'a> {
@@ -42,15 +38,6 @@ impl<'a> Candidate<'a> {
             segment.begin(hash, &mut self.begun);
         }
     }
-}
-
-/// A lookup of many keys, as of one moment.
-struct Many<'a> {
-    view: &'a View,
-    sequence: Sequence,
-    /// What was begun for the keys that are looked up now, key by key.
-    begun: Vec<Candidate<'a>>,
-    values: Vec<Option<Slice>>,
 }
 
 fn value_of(hit: Hit) -> Option<Slice> {
@@ -90,8 +77,8 @@ impl Tree {
         }
     }
 
-    /// Begins to ask the first `N` runs before the memtables are asked: what is prefetched arrives
-    /// meanwhile.
+    /// Asks the memtables, then the runs. The first `N` runs have begun before: what is prefetched
+    /// arrives meanwhile.
     #[inline]
     fn lookup_at_once<O: Observer, const N: usize>(
         &self,
@@ -103,23 +90,11 @@ impl Tree {
         for (candidate, run) in begun.iter_mut().zip(view.version.runs()) {
             candidate.begin(run, wanted.hash, wanted.key);
         }
-        self.lookup_begun(view, &begun, wanted, observer)
-    }
-
-    /// Asks the memtables, and then the runs, of which the first have begun.
-    #[inline]
-    fn lookup_begun<O: Observer>(
-        &self,
-        view: &View,
-        begun: &[Candidate<'_>],
-        wanted: Wanted<'_>,
-        observer: &mut O,
-    ) -> Result<Option<Hit>> {
         if let Some(hit) = lookup_memtables(view, wanted, observer) {
             self.lookups().memtable_hit();
             return Ok(Some(hit));
         }
-        self.lookup_runs(view.version.runs(), begun, wanted, observer)
+        self.lookup_runs(view.version.runs(), &begun, wanted, observer)
     }
 
     /// Ends what was begun in the first runs, and asks the others.
@@ -204,52 +179,11 @@ impl Tree {
         // In this order, as in `get`.
         let view = self.view();
         let sequence = at();
-        let mut many = Many {
-            view: &view,
-            sequence,
-            begun: Vec::new(),
-            values: Vec::with_capacity(keys.len()),
+        let value = |key: &K| {
+            let hit = self.lookup(&view, key.as_ref(), sequence, &mut Silent)?;
+            Ok(hit.and_then(value_of))
         };
-        let mut some = [[].as_slice(); KEYS_AT_ONCE];
-        for keys in keys.chunks(KEYS_AT_ONCE) {
-            for (one, key) in some.iter_mut().zip(keys) {
-                *one = key.as_ref();
-            }
-            self.get_some(some.get(..keys.len()).unwrap_or_default(), &mut many)?;
-        }
-        Ok(many.values)
-    }
-
-    /// Appends the values of up to [`KEYS_AT_ONCE`] keys.
-    fn get_some(&self, keys: &[&[u8]], many: &mut Many<'_>) -> Result<()> {
-        let runs = many.view.version.runs();
-        let begun_runs = runs.get(..RUNS_AT_ONCE).unwrap_or(runs);
-        let mut hashes = [KeyHash(0); KEYS_AT_ONCE];
-        many.begun.clear();
-        many.begun.reserve(begun_runs.len() * keys.len());
-        for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = hash_key(self.hash_seed(), key);
-            for run in begun_runs {
-                many.begun.push(Candidate::default());
-                if let Some(candidate) = many.begun.last_mut() {
-                    candidate.begin(run, *hash, key);
-                }
-            }
-        }
-        let mut rest = many.begun.as_slice();
-        for (&hash, &key) in hashes.iter().zip(keys) {
-            let (candidates, others) = rest.split_at(begun_runs.len());
-            rest = others;
-            let sequence = many.sequence;
-            let wanted = Wanted {
-                hash,
-                key,
-                sequence,
-            };
-            let hit = self.lookup_begun(many.view, candidates, wanted, &mut Silent)?;
-            many.values.push(hit.and_then(value_of));
-        }
-        Ok(())
+        keys.iter().map(value).collect()
     }
 
     /// Looks a key up and keeps an account of it.

@@ -178,6 +178,25 @@ fn a_scan_of_everything_drives_out_nothing_and_one_that_comes_again_is_kept() {
     assert!(after * 5 <= first, "{after} of {first}");
 }
 
+/// Bug: only lookups had the budget divided anew, so scans never got back what entries had taken.
+#[test]
+fn scans_get_the_budget_back_that_entries_have_taken() {
+    let db = store(CACHE_BYTES);
+    for _ in 0..60 {
+        reads_of(&db, 0, (0..KEYS).step_by(20));
+    }
+    let entries = db.stats().entry_cache;
+    assert!(entries.capacity_bytes > CACHE_BYTES / 2, "{entries:?}");
+    // Three fifths of the cache.
+    let scanned = KEYS / 8;
+    let first = reads_of_scan(&db, 0..scanned);
+    for _ in 0..200 {
+        reads_of_scan(&db, 0..scanned);
+    }
+    let last = reads_of_scan(&db, 0..scanned);
+    assert!(last * 4 <= first, "{last} reads, {first} at first");
+}
+
 /// Less than filters, of 80 kB, and data would take together.
 const SHARED_BYTES: u64 = 96 << 10;
 

@@ -137,7 +137,7 @@ fn third_deleted(db: &Db, keys: u64) -> Vec<u64> {
     (0..keys).filter(|n| n % 3 != 0).collect()
 }
 
-/// The table in `docs/architecture.md`: with `CRIBA_ESTIMATE_KEYS=1000000`, ten stores for each
+/// The table in `docs/notes/estimates.md`: with `CRIBA_ESTIMATE_KEYS=1000000`, ten stores for each
 /// line. Each store has a hash key of its own, so each is another draw.
 #[test]
 fn errors_at_every_size() {
