@@ -7,8 +7,10 @@ mod compaction_job;
 mod handle;
 mod iter;
 mod repair;
+mod segment_options;
 mod snapshot;
 pub(crate) mod stats;
+mod upkeep;
 
 pub use batch::Batch;
 pub use builder::Builder;
