@@ -15,6 +15,23 @@ use super::handle::Db;
 impl Db {
     /// Opens the store in this directory, or makes one, with default options.
     ///
+    /// ```
+    /// use criba::{Db, Error};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::open(&path)?;
+    /// db.put("apple", "red")?;
+    /// // One process or handle at a time has a store open.
+    /// assert!(matches!(Db::open(&path), Err(Error::Locked { .. })));
+    /// db.close()?;
+    /// let db = Db::open(&path)?;
+    /// assert_eq!(db.get("apple")?.unwrap(), "red");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`Builder::open`].
@@ -23,6 +40,21 @@ impl Db {
     }
 
     /// Chooses options for the store in this directory.
+    ///
+    /// ```
+    /// use criba::{Db, Durability};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path)
+    ///     .durability(Durability::Sync)
+    ///     .memtable_bytes(8 << 20)
+    ///     .open()?;
+    /// assert!(db.is_empty()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(path: impl Into<PathBuf>) -> Builder {
         Builder::new(path.into())
     }

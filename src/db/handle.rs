@@ -57,6 +57,16 @@ impl Db {
     }
 
     /// The directory of the store.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = criba::Db::open(&path)?;
+    /// assert_eq!(db.path(), path);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &Path {
         self.session.path()
     }
@@ -64,6 +74,21 @@ impl Db {
     /// Sets the value of a key, with the durability of the store's options.
     ///
     /// Keys have 0 to 65,535 bytes (the empty key is a key), values up to 1 GiB.
+    ///
+    /// ```
+    /// use criba::{Error, MAX_KEY_BYTES};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "green")?;
+    /// db.put("apple", "red")?;
+    /// assert_eq!(db.get("apple")?.unwrap(), "red");
+    /// let long = [0; MAX_KEY_BYTES + 1];
+    /// assert!(matches!(db.put(long, ""), Err(Error::Invalid(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -77,6 +102,21 @@ impl Db {
     }
 
     /// Sets the value of a key, with this durability.
+    ///
+    /// ```
+    /// use criba::Durability;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("draft", "1")?;
+    /// let before = db.stats().syncs;
+    /// db.put_with("order", "17 apples", Durability::Sync)?;
+    /// // Both writes survive power loss now.
+    /// assert!(db.stats().syncs > before);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -96,6 +136,18 @@ impl Db {
     /// Deletes a key, with the durability of the store's options. It is no error if the key is
     /// not there.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.delete("apple")?;
+    /// db.delete("cherry")?;
+    /// assert_eq!(db.get("apple")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`Db::put`].
@@ -104,6 +156,19 @@ impl Db {
     }
 
     /// Deletes a key, with this durability.
+    ///
+    /// ```
+    /// use criba::Durability;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("password", "1234")?;
+    /// db.delete_with("password", Durability::Sync)?;
+    /// assert!(!db.contains_key("password")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -119,6 +184,24 @@ impl Db {
     /// Reads at most one data block for each run whose filter does not rule the key out, and
     /// none for a key that is in a memtable; see [`Db::explain`].
     ///
+    /// ```
+    /// use criba::storage::ReadCause;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// let before = db.stats().reads;
+    /// assert_eq!(db.get("apple")?.unwrap(), "red");
+    /// assert_eq!(db.get("zebra")?, None);
+    /// // One read for the key that is there, none for the other.
+    /// let reads = db.stats().reads.since(&before);
+    /// assert_eq!(reads.get(ReadCause::Data).calls, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Corrupt`](crate::Error::Corrupt) when a block on the way is damaged,
@@ -132,15 +215,14 @@ impl Db {
     /// The values of many keys, all as of one moment: as many as there are keys, in their order,
     /// `None` for a key that is absent or deleted.
     ///
-    /// Reads what as many calls of [`Db::get`] would read. It takes less time where filters are in
-    /// memory but not in the processor's cache: what sixteen keys need first of the filters of up
-    /// to twelve runs is fetched at once, and not one after the other. Keys in ascending order find
-    /// their neighbours' blocks still in the cache.
+    /// Reads as much as one call of [`Db::get`] for each key. It takes less time than those calls
+    /// where filters are in memory but not in the processor's cache: it fetches the first words
+    /// that sixteen keys need of the filters of up to twelve runs together. Keys in ascending order
+    /// find their neighbours' blocks still in the cache.
     ///
-    /// Takes some 40 bytes of memory for each key beside the values, of which each may hold the
-    /// memory of its block ([`Slice`]). Memtables and segments of the moment stay until it returns.
-    /// For very many keys, ask a [`Snapshot`] for some thousand at a time: it is as of one moment,
-    /// too.
+    /// Takes some 40 bytes of memory for each key beside the values. Each value may hold the memory
+    /// of its block ([`Slice`]). Memtables and segments of the moment stay until it returns. For
+    /// very many keys, ask a [`Snapshot`] for some thousand at a time: it sees one moment, too.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -156,8 +238,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As for [`Db::get`], with the first key for which there is one; to go on behind it, ask key
-    /// by key.
+    /// As for [`Db::get`]: that of the first key that has one. To go on after it, ask key by key.
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -168,7 +249,18 @@ impl Db {
         store.tree().get_many(&keys, || store.visible())
     }
 
-    /// Whether a key is there. Cost as for [`Db::get`].
+    /// Whether the store has a value for the key. Costs as much as [`Db::get`].
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "")?;
+    /// assert!(db.contains_key("apple")?);
+    /// assert!(!db.contains_key("banana")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -188,10 +280,12 @@ impl Db {
     /// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
     ///     db.put(key, value)?;
     /// }
+    /// let mut values = Vec::new();
     /// for entry in db.range("a".."c").rev() {
-    ///     let (key, value) = entry?;
-    ///     println!("{key:?} {value:?}");
+    ///     let (_key, value) = entry?;
+    ///     values.push(value);
     /// }
+    /// assert_eq!(values, ["2", "1"]);
     /// # Ok(())
     /// # }
     /// ```
@@ -200,6 +294,22 @@ impl Db {
     }
 
     /// The entries whose keys begin with `prefix`, in key order, from both ends.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("fruit/apple", "red")?;
+    /// db.put("fruit/banana", "yellow")?;
+    /// db.put("tree/ash", "grey")?;
+    /// let mut fruit = db.prefix("fruit/");
+    /// let (key, value) = fruit.next_back().unwrap()?;
+    /// assert_eq!(key, "fruit/banana");
+    /// assert_eq!(value, "yellow");
+    /// assert_eq!(fruit.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         self.walk(prefix_bounds(prefix.as_ref()))
     }
@@ -210,12 +320,42 @@ impl Db {
     }
 
     /// All entries, in key order, from both ends.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("b", "2")?;
+    /// db.put("a", "1")?;
+    /// let mut text = String::new();
+    /// for entry in &db {
+    ///     let (key, value) = entry?;
+    ///     text += &format!("{key:?}={value:?} ");
+    /// }
+    /// assert_eq!(text, r#""a"="1" "b"="2" "#);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn iter(&self) -> Iter {
         self.prefix(b"")
     }
 
     /// The first entry in key order; `None` when there is none. Costs what the first step of
     /// [`iter`](Self::iter) costs.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// assert_eq!(db.first()?, None);
+    /// db.put("2026-05-01", "sun")?;
+    /// db.put("2026-04-30", "rain")?;
+    /// let (day, weather) = db.first()?.unwrap();
+    /// assert_eq!(day, "2026-04-30");
+    /// assert_eq!(weather, "rain");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -226,6 +366,19 @@ impl Db {
 
     /// The last entry in key order; `None` when there is none.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for number in 1..=300_u32 {
+    ///     db.put(number.to_be_bytes(), "row")?;
+    /// }
+    /// let (key, _) = db.last()?.unwrap();
+    /// assert_eq!(key, 300_u32.to_be_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for the iterator.
@@ -234,6 +387,17 @@ impl Db {
     }
 
     /// Whether there is no entry. Costs what [`first`](Self::first) costs.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// assert!(db.is_empty()?);
+    /// db.put("apple", "")?;
+    /// assert!(!db.is_empty()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -245,6 +409,19 @@ impl Db {
     /// The exact number of entries. Walks over all of them: it reads every data block.
     /// [`approximate_len`](Self::approximate_len) reads nothing.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("a", "1")?;
+    /// db.put("a", "2")?;
+    /// db.put("b", "3")?;
+    /// db.delete("b")?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for the iterator.
@@ -255,12 +432,39 @@ impl Db {
     /// The store as it is now, to be read later. A snapshot can still be read after
     /// [`Db::close`]. One that was taken after the close returns
     /// [`Error::Closed`](crate::Error::Closed) from every read.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "green")?;
+    /// let before = db.snapshot();
+    /// db.put("apple", "red")?;
+    /// db.close()?;
+    /// assert_eq!(before.get("apple")?.unwrap(), "green");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(self.store())
     }
 
     /// Makes everything that was written before survive power loss. Concurrent calls share one
     /// fsync.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("a", "1")?;
+    /// db.put("b", "2")?;
+    /// let before = db.stats().syncs;
+    /// db.sync()?;
+    /// // One fsync for both writes.
+    /// assert_eq!(db.stats().syncs, before + 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -272,9 +476,26 @@ impl Db {
     /// Closes the store for all handles: everything written survives power loss, and the next
     /// `open` knows that nothing may be missing. Snapshots and iterators can still be read.
     ///
+    /// ```
+    /// use criba::Error;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let other = db.clone();
+    /// db.put("apple", "red")?;
+    /// let snapshot = db.snapshot();
+    /// db.close()?;
+    /// assert!(matches!(other.get("apple"), Err(Error::Closed)));
+    /// assert_eq!(snapshot.get("apple")?.unwrap(), "red");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// When that could not be done. Whatever was acknowledged as synced is safe all the same.
+    /// The first failure on the way; [`Error::Poisoned`](crate::Error::Poisoned) after an earlier
+    /// one. Synced writes that have returned are safe all the same.
     pub fn close(self) -> Result<()> {
         self.session.close()
     }

@@ -15,9 +15,23 @@ impl Db {
     /// Turns everything that was written before into segments, and waits for it. Not needed in
     /// normal use: full memtables are flushed in the background.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// assert_eq!(db.stats().memtable.active_entries, 1);
+    /// db.flush()?;
+    /// let stats = db.stats();
+    /// assert_eq!(stats.memtable.active_entries, 0);
+    /// assert_eq!(stats.segments().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// The failure of the flush; it goes on trying in the background.
+    /// The failure of the flush. The store goes on trying in the background.
     pub fn flush(&self) -> Result<()> {
         self.store().flush()
     }
@@ -27,8 +41,24 @@ impl Db {
     /// segments are flushed first.
     ///
     /// Not needed in normal use. Reads and writes everything in the range once. Under
-    /// [`Strategy::Fifo`](crate::Strategy::Fifo) nothing is merged, as runs can only be removed as
-    /// they are: what is too much or too old is removed, whatever the range.
+    /// [`Strategy::Fifo`](crate::Strategy::Fifo) nothing is merged: runs that are too old, or too
+    /// much for the size allowed, are removed, whatever the range.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for value in ["1", "2"] {
+    ///     db.put("apple", value)?;
+    ///     db.flush()?;
+    /// }
+    /// db.compact("a".."b")?.wait()?;
+    /// // The older value is gone from the disk.
+    /// let stats = db.stats();
+    /// assert_eq!(stats.segments().map(|one| one.entries).sum::<u64>(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -40,6 +70,20 @@ impl Db {
 
     /// [`Db::compact`] for all keys.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for key in ["apple", "banana"] {
+    ///     db.put(key, "")?;
+    ///     db.flush()?;
+    /// }
+    /// db.compact_all()?.wait()?;
+    /// assert_eq!(db.stats().runs.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`Db::compact`].
@@ -48,38 +92,92 @@ impl Db {
         Ok(CompactionJob::new(self.store(), prefix_bounds(b"")))
     }
 
-    /// Builds filters anew where they are not what the policy now asks for, or damaged, without
-    /// rewriting data: the new filter is a file of its own beside the segment. All segments that
-    /// overlap the range are looked at.
+    /// Builds filters anew where they are damaged or do not fit the policy of this `open`, for all
+    /// segments that overlap the range. Data is not rewritten: the new filter is a file of its own
+    /// beside the segment.
     ///
-    /// Reads every data block of these segments once and writes only filters. Compaction makes
-    /// fitting filters by itself, for what it rewrites; this is for the rest, after a change of
-    /// the policy or of the shape of the tree.
+    /// Reads every data block of these segments once and writes only filters. A compaction makes
+    /// fitting filters by itself for the segments that it writes. This call is for the others,
+    /// after a change of the policy or of the shape of the tree.
+    ///
+    /// ```
+    /// use criba::{BloomierBits, Db, FilterPolicy};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// # let db = Db::builder(&path).filter(FilterPolicy::None).open()?;
+    /// # for key in ["apple", "banana"] {
+    /// #     db.put(key, "")?;
+    /// # }
+    /// # db.flush()?;
+    /// # db.close()?;
+    /// // The store has one segment so far, and that has no filter.
+    /// let policy = FilterPolicy::Bloomier(BloomierBits::Block);
+    /// let db = Db::builder(&path).filter(policy).open()?;
+    /// let done = db.rebuild_filters(..)?;
+    /// assert_eq!((done.segments, done.rebuilt), (1, 1));
+    /// let stats = db.stats();
+    /// let filter = stats.segments().next().unwrap().filter.as_ref();
+    /// assert_eq!(filter.unwrap().kind, "bloomier");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// What reading and writing give; filters that were finished before are in use.
+    /// Failures of reading and writing. Filters that were finished before are in use.
     pub fn rebuild_filters(&self, range: impl KeyRange) -> Result<Rebuilt> {
         rebuild_filters(self.store(), &range.into_bounds())
     }
 
-    /// Reads all segments whole and verifies them: every checksum, the order of entries, that index
-    /// and filter lead to every key, that counts are right, that the segments of a run do not
-    /// overlap and that newer runs hold newer entries. Journals and manifest were verified by
-    /// `open`. The caches are passed by.
+    /// Reads all segments whole and verifies them. It checks every checksum, the order of entries
+    /// and all counts, and that index and filter lead to every key. It checks as well that the
+    /// segments of a run do not overlap, and that newer runs hold newer entries. `open` has
+    /// verified journals and manifest.
     ///
-    /// `watch` is told now and then how many of how many entries were read. Costs a read for each
-    /// data block and each filter page. Writes and compactions go on meanwhile; what is verified is
-    /// the version of the beginning.
+    /// Calls `watch` now and then with the number of entries read so far and the number of all.
+    /// Costs a read for each data block and each filter page, and uses no cache. Writes and
+    /// compactions go on meanwhile: it verifies the segments that were live when it began.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// let found = db.verify(|read, all| println!("{read} of {all} entries"))?;
+    /// assert_eq!(found.entries, 1);
+    /// assert!(found.findings.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`]. What is wrong on disk is no error here, but among the findings.
+    /// [`Error::Closed`]. Damage on disk is no error here: the findings list it.
     pub fn verify(&self, mut watch: impl FnMut(u64, u64)) -> Result<Verification> {
         verify(self.store(), &mut watch)
     }
 
     /// State and counters. Reads nothing. In a forked child all of them are zero.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.get("apple")?;
+    /// db.get("banana")?;
+    /// let stats = db.stats();
+    /// assert_eq!(stats.sequence, 1);
+    /// assert_eq!(stats.lookups.memtable_hits, 1);
+    /// assert_eq!(stats.lookups.absent, 1);
+    /// // Its text has a line for each part of the store.
+    /// println!("{stats}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> Stats {
         if self.store().monitor().origin().is_elsewhere() {
             return Stats::default();
@@ -87,7 +185,25 @@ impl Db {
         account::stats(self.store())
     }
 
-    /// Looks a key up and tells what it asked, read and saved, run by run.
+    /// Looks a key up and returns an account of the lookup: for each memtable and run, what it
+    /// asked, read and found.
+    ///
+    /// ```
+    /// use criba::Outcome;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// let explanation = db.explain("apple")?;
+    /// assert_eq!(explanation.block_reads(), 1);
+    /// let last = explanation.steps.last().unwrap();
+    /// assert_eq!(last.outcome, Outcome::Found);
+    /// println!("{explanation}");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -98,10 +214,27 @@ impl Db {
         store.tree().explain(key.as_ref(), || store.visible())
     }
 
-    /// Reads one segment whole and verifies all its blocks. The number is that of
+    /// Reads one segment whole and verifies all its blocks. The number is its
     /// [`SegmentStats::id`](crate::SegmentStats::id).
     ///
     /// Costs a read for each block that is not in the cache.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// db.flush()?;
+    /// let stats = db.stats();
+    /// let segment = stats.segments().next().unwrap();
+    /// let inspection = db.inspect(segment.id)?;
+    /// assert_eq!(inspection.blocks[0].entries, 2);
+    /// assert_eq!(inspection.blocks[0].first_key, b"apple");
+    /// assert_eq!(inspection.regions[0].name, "data blocks");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -122,15 +255,15 @@ impl Db {
     /// About how many keys there are.
     ///
     /// Overwritten values and tombstones do not count, so this is the length of [`Db::iter`],
-    /// within about 1 % (standard deviation), 2 % where many keys were deleted by newer runs: see
-    /// the table in `docs/architecture.md`. Exact where no key is in two runs at once: in one
-    /// memtable, after a full compaction, and for keys that were written in ascending order. Keys
-    /// in damaged segments are not counted. In a forked child it is 0.
+    /// within about 1 % (standard deviation). It is within 2 % where newer runs deleted many keys:
+    /// see the table in `docs/architecture.md`. It is exact where no key is in two runs at once: in
+    /// one memtable, after a full compaction, and for keys that were written in ascending order.
+    /// Keys in damaged segments are not counted. In a forked child it is 0.
     ///
-    /// Reads nothing and takes no lock. What segments hold is estimated once for each flush or
-    /// compaction (some 40 microseconds for each run and one for each segment); a call then costs
-    /// some 40 microseconds while memtables hold something, and where there are tombstones that
-    /// much for each run; next to nothing when they are empty.
+    /// Reads nothing and takes no lock. Each flush or compaction estimates the keys in segments
+    /// once, in some 40 microseconds for each run and one for each segment. A call costs some 40
+    /// microseconds while memtables hold something, and as much for each run where there are
+    /// tombstones. With empty memtables it costs next to nothing.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -155,14 +288,28 @@ impl Db {
     /// About how many keys there are in a range.
     ///
     /// As for [`Db::approximate_len`]. A segment that lies in the range only in part counts by its
-    /// blocks, and within a block as if the keys were spread evenly: to the error comes some part
+    /// blocks, and within a block as if the keys were spread evenly. That adds to the error a part
     /// of a block at each end of the range in each run. Keys that newer runs hide are taken to be
-    /// where the newer keys are. What memtables hold in the range is counted entry by entry up to
-    /// 8,192 entries; of more keys, `n`, a sample tells with a standard deviation of `8 / sqrt(n)`.
-    /// A range of less than a block in each run is a guess.
+    /// where the newer keys are.
     ///
-    /// Nothing is kept from call to call: some 40 microseconds for each run, and a walk over the
-    /// entries of memtables that are counted.
+    /// Entries of memtables in the range are counted one by one, up to 8,192 entries. Where there
+    /// are more keys, `n`, a sample gives their number with a standard deviation of `8 / sqrt(n)`.
+    /// For a range of less than a block in each run the result is a guess.
+    ///
+    /// Nothing is kept from call to call. A call costs some 40 microseconds for each run, and a
+    /// walk over the entries of memtables that are counted.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for number in 0..100 {
+    ///     db.put(format!("{number:02}"), "")?;
+    /// }
+    /// assert_eq!(db.approximate_len_in("30".."40"), 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn approximate_len_in(&self, range: impl KeyRange) -> u64 {
         if self.store().monitor().origin().is_elsewhere() {
