@@ -4,10 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::options::{
-    Access, Compaction, Create, Durability, FilterResidency, Options, Recovery, Strategy,
-};
-use crate::storage::{Disk, Io, Storage};
+use crate::options::{Compaction, FilterResidency, Options, Strategy};
+use crate::storage::{Disk, Storage};
 use crate::store::Session;
 
 use super::handle::Db;
@@ -62,8 +60,28 @@ impl Db {
 
 /// Chooses the options of a store: made by [`Db::builder`], ended by [`Builder::open`].
 ///
-/// The options of files hold for files that are written from now on; a store can be opened with
-/// other options at any time.
+/// A store can be opened with other options at any time. The options of files hold for files that
+/// are written from then on.
+///
+/// ```
+/// use criba::{Compression, Db, Durability};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// let options = Db::builder(&path)
+///     .compression(Compression::Lz4)
+///     .durability(Durability::Sync)
+///     .cache_bytes(256 << 20);
+/// let db = options.clone().open()?;
+/// db.put("apple", "red")?;
+/// db.close()?;
+/// // Later sessions can choose other options.
+/// let db = options.compression(Compression::None).open()?;
+/// assert_eq!(db.get("apple")?.unwrap(), "red");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before `open`"]
 pub struct Builder {
@@ -82,6 +100,25 @@ impl Builder {
     }
 
     /// How the tree is kept in shape. Default [`Strategy::Leveled`].
+    ///
+    /// ```
+    /// use criba::{Db, Strategy};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let strategy = Strategy::Fifo { bytes: 1 << 30, age: None };
+    /// let db = Db::builder(&path).strategy(strategy).open()?;
+    /// for day in ["monday", "tuesday", "wednesday"] {
+    ///     db.put(day, "")?;
+    ///     db.flush()?;
+    /// }
+    /// // Nothing is merged, and less than a GiB is there: no run goes.
+    /// db.compact_all()?.wait()?;
+    /// assert_eq!(db.stats().runs.len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn strategy(mut self, strategy: Strategy) -> Builder {
         self.options.tree.strategy = strategy;
         self
@@ -89,30 +126,108 @@ impl Builder {
 
     /// How many times larger a level is than the one above it, or how many runs a level has when
     /// it is tiered: 2 to 100. Default 10.
+    ///
+    /// ```
+    /// use criba::{Db, Strategy};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path)
+    ///     .strategy(Strategy::Tiered)
+    ///     .level_ratio(3)
+    ///     .open()?;
+    /// for day in ["monday", "tuesday", "wednesday"] {
+    ///     db.put(day, "")?;
+    ///     db.flush()?;
+    /// }
+    /// # while !db.stats().compactions.is_settled {
+    /// #     std::thread::sleep(std::time::Duration::from_millis(1));
+    /// # }
+    /// // The third run made a level full: soon they are one run of the next.
+    /// assert_eq!(db.stats().runs.len(), 1);
+    /// assert_eq!(db.stats().runs[0].level, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn level_ratio(mut self, ratio: u32) -> Builder {
         self.options.tree.ratio = ratio;
         self
     }
 
     /// Flushed runs that are merged down together when levels are leveled: 1 to 1000. Default 4.
-    /// Where there is a second level, they wait for more, up to twice as many, while they are less
-    /// than what of level 1 would have to be written anew with them.
+    /// Where there is a second level, they wait for more, up to twice as many. They wait while they
+    /// are smaller than the part of level 1 that would have to be written anew with them.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path).level0_runs(2).open()?;
+    /// for key in ["apple", "banana"] {
+    ///     db.put(key, "")?;
+    ///     db.flush()?;
+    /// }
+    /// # while !db.stats().compactions.is_settled {
+    /// #     std::thread::sleep(std::time::Duration::from_millis(1));
+    /// # }
+    /// // The background merges both runs soon.
+    /// assert_eq!(db.stats().runs.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn level0_runs(mut self, runs: u32) -> Builder {
         self.options.tree.level0_runs = runs;
         self
     }
 
     /// Least size of a level below the flushed runs before there is another below it, in bytes,
-    /// from 64 KiB. Default 256 MiB; best is about twice [`Builder::memtable_bytes`] times
-    /// [`Builder::level0_runs`]. A larger one means less rewriting, a smaller one less space for
-    /// what was overwritten: levels above the last hold up to this each, or the part of the last
-    /// that [`Builder::level_ratio`] says, whichever is more.
+    /// from 64 KiB to 1 PiB. Default 256 MiB; best is about twice [`Builder::memtable_bytes`] times
+    /// [`Builder::level0_runs`].
+    ///
+    /// A larger one means less rewriting, a smaller one less space for overwritten entries. Each
+    /// level above the last holds up to this, or the part of the last that
+    /// [`Builder::level_ratio`] says, whichever is more.
+    ///
+    /// ```
+    /// use criba::{Db, Error};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let base = |bytes| Db::builder(&path).level_base_bytes(bytes);
+    /// assert!(matches!(base(1000).open(), Err(Error::Invalid(_))));
+    /// // Twice the size of four memtables.
+    /// let db = base(64 << 20).memtable_bytes(8 << 20).level0_runs(4).open()?;
+    /// # db.close()
+    /// # }
+    /// ```
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.options.tree.base_bytes = bytes;
         self
     }
 
     /// Whether compactions run by themselves. Default [`Compaction::Background`].
+    ///
+    /// ```
+    /// use criba::{Compaction, Db};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path).compaction(Compaction::Manual).open()?;
+    /// for number in 0..20_u8 {
+    ///     db.put([number], "")?;
+    ///     db.flush()?;
+    /// }
+    /// assert_eq!(db.stats().runs.len(), 20);
+    /// db.compact_all()?.wait()?;
+    /// assert_eq!(db.stats().runs.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn compaction(mut self, compaction: Compaction) -> Builder {
         self.options.compaction = compaction;
         self
@@ -134,21 +249,69 @@ impl Builder {
     }
 
     /// Threads that compact, 1 to 16. Default 2, so that a merge into a deep level does not hold up
-    /// what is flushed meanwhile. Each merges segments of its own; those that have nothing else to
-    /// do take a part, by key range, of a large merge of another.
+    /// runs that are flushed meanwhile. Each merges segments of its own. A thread that has nothing
+    /// else to do takes a part, by key range, of a large merge of another.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let error = Db::builder(&path).compaction_threads(0).open().unwrap_err();
+    /// assert_eq!(error.to_string(), "compaction_threads is 0; choose 1 to 16");
+    /// let db = Db::builder(&path).compaction_threads(4).open()?;
+    /// # db.close()
+    /// # }
+    /// ```
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
         self.options.compaction_threads = threads;
         self
     }
 
-    /// Bytes that each compaction, all its parts together, writes in a second at most, from 64 KiB.
+    /// The most bytes that a compaction, all its parts together, writes in a second, from 64 KiB.
     /// Default no limit.
+    ///
+    /// ```
+    /// use criba::{Db, Error};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let refused = Db::builder(&path).compaction_rate(1000).open();
+    /// assert!(matches!(refused, Err(Error::Invalid(_))));
+    /// // 20 MB a second for each merge leave the disk to readers.
+    /// let db = Db::builder(&path).compaction_rate(20_000_000).open()?;
+    /// # db.close()
+    /// # }
+    /// ```
     pub fn compaction_rate(mut self, bytes_per_s: u64) -> Builder {
         self.options.compaction_rate = Some(bytes_per_s);
         self
     }
 
     /// Where filters are while the store is open. Default pinned in memory.
+    ///
+    /// ```
+    /// use criba::storage::ReadCause;
+    /// use criba::{Db, FilterResidency};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// # let db = Db::open(&path)?;
+    /// # db.put("apple", "red")?;
+    /// # db.flush()?;
+    /// # db.close()?;
+    /// let residency = FilterResidency::Cached { bytes: 1 << 20 };
+    /// let db = Db::builder(&path).filter_residency(residency).open()?;
+    /// db.get("apple")?;
+    /// db.get("apple")?;
+    /// // The first lookup reads a page of the filter, the second one finds it in the cache.
+    /// assert_eq!(db.stats().reads.get(ReadCause::Filter).calls, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn filter_residency(mut self, residency: FilterResidency) -> Builder {
         self.options.residency = residency;
         self
@@ -169,6 +332,23 @@ impl Builder {
 
     /// Size at which a memtable is sealed and flushed, in bytes, 64 KiB to 4 GiB. Default
     /// 32 MiB.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path).memtable_bytes(64 << 10).open()?;
+    /// for number in 0..100 {
+    ///     db.put(format!("{number:03}"), [b'x'; 1000])?;
+    /// }
+    /// // 100 kB were written: the first memtable was sealed at 64 KiB.
+    /// let memtable = db.stats().memtable;
+    /// assert!(memtable.active_entries < 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn memtable_bytes(mut self, bytes: u64) -> Builder {
         self.options.memtable_bytes = bytes;
         self
@@ -177,59 +357,51 @@ impl Builder {
     /// Sealed memtables that may wait for their flush, 1 to 64, before writers are stopped.
     /// Default 3. Memory for writes is at most this number and one, times
     /// [`Builder::memtable_bytes`], and the batches under way.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let refused = Db::builder(&path).sealed_memtables_max(0).open();
+    /// assert_eq!(
+    ///     refused.unwrap_err().to_string(),
+    ///     "sealed_memtables_max is 0; choose 1 to 64"
+    /// );
+    /// // Memory for writes is 32 MiB at most: a memtable that fills and one that waits.
+    /// let db = Db::builder(&path)
+    ///     .memtable_bytes(16 << 20)
+    ///     .sealed_memtables_max(1)
+    ///     .open()?;
+    /// # db.close()
+    /// # }
+    /// ```
     pub fn sealed_memtables_max(mut self, count: usize) -> Builder {
         self.options.sealed_memtables_max = count;
         self
     }
 
-    /// What survives a write that has returned, where a write does not say otherwise. Default
-    /// [`Durability::Process`].
-    pub fn durability(mut self, durability: Durability) -> Builder {
-        self.options.durability = durability;
-        self
-    }
-
-    /// How files are read. Default [`Io::Pread`].
-    pub fn io(mut self, io: Io) -> Builder {
-        self.options.io = io;
-        self
-    }
-
-    /// Whether the journal may be written through a memory map of room that is reserved ahead.
-    /// Default `true`: a write then survives a kill of the process without a system call. Both
-    /// ways keep the same promises.
-    ///
-    /// The map is used on Linux, on ext4 and tmpfs. Other file systems may need new room for a page
-    /// that is written again, and a full disk would end the process. There the journal is written
-    /// by calls, whatever is set here.
-    ///
-    /// When the device fails while a page of the map is written to, the system may end the process
-    /// with SIGBUS where a call would have returned an error.
-    pub fn map_journal(mut self, map: bool) -> Builder {
-        self.options.map_journal = map;
-        self
-    }
-
-    /// Whether a new store may be made. Default [`Create::IfMissing`].
-    pub fn create(mut self, create: Create) -> Builder {
-        self.options.create = create;
-        self
-    }
-
-    /// Whether the store will be written. Default [`Access::ReadWrite`].
-    pub fn access(mut self, access: Access) -> Builder {
-        self.options.access = access;
-        self
-    }
-
-    /// What to do when a journal is damaged in a way that no crash explains. Default
-    /// [`Recovery::Strict`]: refuse.
-    pub fn recovery(mut self, recovery: Recovery) -> Builder {
-        self.options.recovery = recovery;
-        self
-    }
-
     /// Keeps the store in this storage instead of the directory: memory for tests, or one's own.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use criba::storage::{Counting, Disk, Io};
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let counting = Counting::new(Arc::new(Disk::new(&path, Io::Pread)));
+    /// let db = Db::builder(&path)
+    ///     .storage(Arc::new(counting.clone()))
+    ///     .open()?;
+    /// db.put("apple", "red")?;
+    /// db.close()?;
+    /// assert!(counting.written_bytes() > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Builder {
         self.storage = Some(storage);
         self
@@ -237,17 +409,33 @@ impl Builder {
 
     /// Opens the store, recovering what an earlier process wrote.
     ///
-    /// Reads manifest and journals whole, and of each segment footer, properties, index and
-    /// filter header (the filter too, if it is pinned): 4 reads a segment, and one for each 4 KiB
-    /// of a pinned filter.
+    /// Reads manifest and journals whole. Of each segment it reads footer, properties, index and
+    /// filter header, and the filter too, if it is pinned. That is 4 reads a segment, and one for
+    /// each 4 KiB of a pinned filter.
+    ///
+    /// ```
+    /// use criba::{Db, Error};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// // Every option is checked before anything is made.
+    /// let nonsense = Db::builder(&path).level_ratio(1).open();
+    /// assert!(matches!(nonsense, Err(Error::Invalid(_))));
+    /// assert!(!path.exists());
+    /// let db = Db::builder(&path).level_ratio(8).open()?;
+    /// assert!(path.exists());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Invalid`](crate::Error::Invalid) names an option outside its bounds;
     /// [`NotAStore`](crate::Error::NotAStore), [`Locked`](crate::Error::Locked),
     /// [`Missing`](crate::Error::Missing) and [`Corrupt`](crate::Error::Corrupt) say what is in
-    /// the way. Nothing has been changed then, except that the directory and its `LOCK` may
-    /// have been made.
+    /// the way. Nothing has been changed then, except that `open` may have made the directory and
+    /// its `LOCK`.
     pub fn open(self) -> Result<Db> {
         let storage = match self.storage {
             Some(storage) => storage,

@@ -8,6 +8,7 @@ mod handle;
 mod iter;
 mod repair;
 mod segment_options;
+mod session_options;
 mod snapshot;
 pub(crate) mod stats;
 mod upkeep;

@@ -11,22 +11,45 @@ use crate::tools::repair::{self, NewStore};
 use super::builder::Builder;
 
 impl Builder {
-    /// Makes a new store, in this builder's storage and with its options, of all that is intact in
-    /// the store `source`: of each key the newest entry that can be read. Nothing in `source` is
-    /// changed.
+    /// Makes a new store, in this builder's storage and with its options, from all that is intact
+    /// in the store `source`. Each key has the newest entry that can be read. Nothing in `source`
+    /// is changed.
     ///
-    /// A lost or damaged `CURRENT`, manifest, index or journal is got over as well as may be; see
-    /// [`Repaired::lost`] and [`Repaired::remarks`]. Where a block is lost, an older value of a key
-    /// that it held, or one that it deleted, may be back; a value that was never written is not.
-    /// Reads everything once; needs memory for the journals and for a block of each segment.
-    /// `watch` is told now and then how many keys were written.
+    /// Does its best without a lost or damaged `CURRENT`, manifest, index or journal: see
+    /// [`Repaired::lost`] and [`Repaired::remarks`]. Where a block is lost, a key of it may have an
+    /// older value again, also if the block deleted the key. A value that was never written does
+    /// not appear.
+    ///
+    /// Reads everything once. Needs memory for the journals and for a block of each segment. Calls
+    /// `watch` now and then with the number of keys written so far.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use criba::Db;
+    /// use criba::storage::{Disk, Io, Storage};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// # let db = Db::open(&path)?;
+    /// # db.put("apple", "red")?;
+    /// # db.close()?;
+    /// # std::fs::remove_file(path.join("CURRENT")).unwrap();
+    /// let damaged: Arc<dyn Storage> = Arc::new(Disk::new(&path, Io::Pread));
+    /// let new = dir.path().join("new");
+    /// let repaired = Db::builder(&new).repair_from(&damaged, |_keys| ())?;
+    /// assert_eq!(repaired.keys, 1);
+    /// assert_eq!(Db::open(&new)?.get("apple")?.unwrap(), "red");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::NotAStore`](crate::Error::NotAStore) when nothing of a store is there, or the new
-    /// place is not empty; [`Error::Corrupt`](crate::Error::Corrupt) when no file tells which store
-    /// it belongs to; [`Error::Locked`](crate::Error::Locked); what writing gives. What cannot be
-    /// read is no error but a loss.
+    /// [`Error::NotAStore`](crate::Error::NotAStore) when `source` has no file of a store, or the
+    /// new place is not empty; [`Error::Corrupt`](crate::Error::Corrupt) when no file says which
+    /// store it belongs to; [`Error::Locked`](crate::Error::Locked); failures of writing. Bytes
+    /// that cannot be read are no error but a loss.
     pub fn repair_from(
         self,
         source: &Arc<dyn Storage>,
@@ -41,13 +64,34 @@ impl Builder {
         repair::repair_from(target, source, &mut watch)
     }
 
-    /// [`Builder::repair_from`] for the store in the directory `source`. The new store has its
-    /// name only when it is whole; until then it is `NAME.repairing`, beside.
+    /// [`Builder::repair_from`] for the store in the directory `source`. The new store gets its
+    /// name when it is whole. Until then it is `NAME.repairing` in the same directory.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// # let db = Db::open(&path)?;
+    /// # db.put("apple", "red")?;
+    /// # db.close()?;
+    /// # let damaged = path;
+    /// std::fs::remove_file(damaged.join("CURRENT")).unwrap();
+    /// assert!(Db::open(&damaged).is_err());
+    /// let new = dir.path().join("new");
+    /// let repaired = Db::builder(&new).repair(&damaged, |keys| println!("{keys}"))?;
+    /// assert_eq!(repaired.keys, 1);
+    /// assert!(repaired.lost[0].path.ends_with("CURRENT"));
+    /// assert_eq!(Db::open(&new)?.get("apple")?.unwrap(), "red");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As for [`Builder::repair_from`]; [`Error::Invalid`](crate::Error::Invalid) when the new
-    /// directory, or what an interrupted repair has left, is there already.
+    /// directory exists, or a `NAME.repairing` that an interrupted repair has left.
     pub fn repair(
         self,
         source: impl Into<PathBuf>,
@@ -64,6 +108,25 @@ impl Builder {
     ///
     /// A crash between the two renames leaves no store at `NAME`; the whole new one is
     /// `NAME.repairing` then, to be renamed by hand.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// # let db = Db::open(&path)?;
+    /// # db.put("apple", "red")?;
+    /// # db.close()?;
+    /// std::fs::remove_file(path.join("CURRENT")).unwrap();
+    /// let (repaired, kept) = Db::builder(&path).repair_in_place(|_keys| ())?;
+    /// assert_eq!(repaired.keys, 1);
+    /// assert_eq!(Db::open(&path)?.get("apple")?.unwrap(), "red");
+    /// // The damaged store is still there, under another name.
+    /// assert_eq!(kept, dir.path().join("data.damaged-1"));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
