@@ -11,11 +11,30 @@ use crate::tree::Scan;
 
 /// Keys and values in key order, from both ends.
 ///
-/// It sees the store as it was when the iterator was made, owns what it needs, and can be sent
-/// to another thread. It holds on to the files and memtables of that moment; drop it when it is
-/// no longer needed. Reads one data block for each block's worth of entries.
+/// It sees the store as it was when the iterator was made, and can be sent to another thread. It
+/// holds on to the files and memtables of that moment, so drop it when it is no longer needed.
+/// Reads one data block for each block's worth of entries.
 ///
 /// After an error it ends.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+///     db.put(key, value)?;
+/// }
+/// let mut entries = db.iter();
+/// // It sees nothing that is written later.
+/// db.delete("c")?;
+/// let (first, _) = entries.next().unwrap()?;
+/// let (last, _) = entries.next_back().unwrap()?;
+/// assert_eq!(first, "a");
+/// assert_eq!(last, "c");
+/// assert_eq!(entries.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Iter {
     origin: Origin,
@@ -76,10 +95,10 @@ impl Iter {
         }
     }
 
-    /// The next key and value from the front, shown where they are: until the next call.
+    /// The next key and value from the front, borrowed until the next call.
     ///
-    /// As [`Iterator::next`], for those who look at entries and keep few: nothing is copied or
-    /// counted for them. Both may be called in turn.
+    /// As [`Iterator::next`], for a program that looks at many entries and keeps few: no entry is
+    /// copied, and no reference to its block is counted. Both may be called in turn.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

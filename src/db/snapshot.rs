@@ -1,4 +1,4 @@
-//! A moment of the store, to read at for as long as one likes.
+//! A moment of the store, which can be read for as long as one likes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +15,22 @@ use super::iter::Iter;
 ///
 /// Cheap to take and to clone. While it lives, versions that it sees are kept on disk; drop it
 /// when it is no longer needed.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "green")?;
+/// let before = db.snapshot();
+/// db.put("apple", "red")?;
+/// db.put("banana", "yellow")?;
+/// // Every read of a snapshot sees the same moment.
+/// assert_eq!(before.get("apple")?.unwrap(), "green");
+/// assert_eq!(before.iter().count(), 1);
+/// assert_eq!(db.iter().count(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     held: Arc<Held>,
@@ -65,6 +81,20 @@ impl Snapshot {
 
     /// The value of a key. Cost and errors as for [`Db::get`](crate::Db::get).
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "green")?;
+    /// let before = db.snapshot();
+    /// db.delete("apple")?;
+    /// db.compact_all()?.wait()?;
+    /// assert_eq!(before.get("apple")?.unwrap(), "green");
+    /// assert_eq!(db.get("apple")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`Db::get`](crate::Db::get).
@@ -76,6 +106,25 @@ impl Snapshot {
 
     /// The values of many keys, in the order of the keys: see
     /// [`Db::get_many`](crate::Db::get_many).
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// # for number in 0..3000 {
+    /// #     db.put(format!("{number:04}"), "row")?;
+    /// # }
+    /// # let keys: Vec<String> = (0..3000).map(|number| format!("{number:04}")).collect();
+    /// // All keys as of one moment, a thousand at a time.
+    /// let snapshot = db.snapshot();
+    /// let mut found = 0;
+    /// for keys in keys.chunks(1000) {
+    ///     found += snapshot.get_many(keys)?.iter().flatten().count();
+    /// }
+    /// assert_eq!(found, 3000);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -90,7 +139,18 @@ impl Snapshot {
         held.store.tree().get_many(&keys, || held.sequence)
     }
 
-    /// Whether a key is there. Cost as for [`Snapshot::get`].
+    /// Whether the snapshot has a value for the key. Costs as much as [`Snapshot::get`].
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let before = db.snapshot();
+    /// db.put("apple", "red")?;
+    /// assert!(!before.contains_key("apple")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -100,11 +160,38 @@ impl Snapshot {
     }
 
     /// The entries of a range of keys: see [`Db::range`](crate::Db::range).
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("a", "1")?;
+    /// db.put("b", "2")?;
+    /// let before = db.snapshot();
+    /// db.put("aa", "3")?;
+    /// let keys = before.range(.."b").keys().collect::<criba::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, ["a"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn range(&self, range: impl KeyRange) -> Iter {
         self.walk(range.into_bounds())
     }
 
     /// The entries whose keys begin with `prefix`.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("fruit/apple", "red")?;
+    /// db.put("tree/ash", "grey")?;
+    /// let before = db.snapshot();
+    /// db.put("fruit/banana", "yellow")?;
+    /// assert_eq!(before.prefix("fruit/").count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         self.walk(prefix_bounds(prefix.as_ref()))
     }
@@ -115,12 +202,42 @@ impl Snapshot {
     }
 
     /// All entries.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("a", "1")?;
+    /// db.put("b", "2")?;
+    /// let backup = db.snapshot();
+    /// db.put("c", "3")?;
+    /// let mut bytes = 0;
+    /// for entry in &backup {
+    ///     let (key, value) = entry?;
+    ///     bytes += key.len() + value.len();
+    /// }
+    /// assert_eq!(bytes, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn iter(&self) -> Iter {
         self.prefix(b"")
     }
 
     /// The first entry in key order; `None` when there is none. Costs what the first step of
     /// [`iter`](Self::iter) costs.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("b", "2")?;
+    /// let before = db.snapshot();
+    /// db.put("a", "1")?;
+    /// assert_eq!(before.first()?.unwrap().0, "b");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -131,6 +248,18 @@ impl Snapshot {
 
     /// The last entry in key order; `None` when there is none.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("b", "2")?;
+    /// let before = db.snapshot();
+    /// db.put("c", "3")?;
+    /// assert_eq!(before.last()?.unwrap().0, "b");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for the iterator.
@@ -139,6 +268,17 @@ impl Snapshot {
     }
 
     /// Whether there is no entry. Costs what [`first`](Self::first) costs.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let before = db.snapshot();
+    /// db.put("apple", "red")?;
+    /// assert!(before.is_empty()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -149,6 +289,18 @@ impl Snapshot {
 
     /// The exact number of entries. Walks over all of them: it reads every data block.
     ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("a", "1")?;
+    /// let before = db.snapshot();
+    /// db.put("b", "2")?;
+    /// assert_eq!(before.len()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for the iterator.
@@ -157,6 +309,20 @@ impl Snapshot {
     }
 
     /// Sequence of the newest write that the snapshot sees.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("a", "1")?;
+    /// db.batch().put("b", "2").delete("a").commit()?;
+    /// let snapshot = db.snapshot();
+    /// assert_eq!(snapshot.sequence(), 3);
+    /// // Nothing was written since.
+    /// assert_eq!(snapshot.sequence(), db.stats().sequence);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sequence(&self) -> u64 {
         self.held.sequence.0
     }

@@ -10,6 +10,22 @@ use crate::store::RecoveryReport;
 use crate::tree::LookupStats;
 
 /// The state and the counters of an open store. Counters start at zero at `open`.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let before = db.stats();
+/// db.get("apple")?;
+/// let after = db.stats();
+/// assert_eq!(after.lookups.segment_hits - before.lookups.segment_hits, 1);
+/// assert_eq!(after.reads.since(&before.reads).sum().calls, 1);
+/// assert_eq!(after.compactions.flushed_bytes, after.runs[0].file_bytes());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -44,6 +60,21 @@ pub struct Stats {
 }
 
 /// Memory for writes not yet in a segment.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.put("apple", "green")?;
+/// let memtable = db.stats().memtable;
+/// assert_eq!(memtable.active_entries, 2);
+/// assert_eq!((memtable.sealed_count, memtable.flushes), (0, 0));
+/// db.flush()?;
+/// assert_eq!(db.stats().memtable.flushes, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemtableStats {
@@ -60,6 +91,23 @@ pub struct MemtableStats {
 }
 
 /// One sorted run: segments whose key ranges do not overlap.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// for key in ["apple", "banana"] {
+///     db.put(key, "")?;
+///     db.put("newest", key)?;
+///     db.flush()?;
+/// }
+/// let runs = db.stats().runs;
+/// // The newest run is the first. In the other one, a key is overwritten.
+/// assert_eq!((runs[0].live_keys, runs[1].live_keys), (2, 1));
+/// assert_eq!(runs[1].segments[0].first_key, "apple");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunStats {
@@ -69,8 +117,8 @@ pub struct RunStats {
     /// 1 % of the keys that this run and newer ones hold (standard deviation), exact where no
     /// newer run overlaps. What memtables hide still counts.
     pub live_keys: u64,
-    /// Bytes of the run's files that these take: their part of the keys and values of all
-    /// entries, as if they were as long as the mean of the run.
+    /// Bytes of the run's files that these take, by estimate: as if live entries were as long as
+    /// the mean of the run.
     pub live_bytes: u64,
     /// In key order.
     pub segments: Vec<SegmentStats>,
@@ -81,6 +129,21 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 }
 
 /// A cache with a byte budget.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// db.get("apple")?;
+/// db.get("apple")?;
+/// let cache = db.stats().block_cache;
+/// assert!(cache.hits >= 1);
+/// assert!(cache.bytes <= cache.capacity_bytes);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -94,9 +157,27 @@ pub struct CacheStats {
     pub capacity_bytes: u64,
 }
 
-/// Merges of segments, and what they cost. Counters start at zero at `open`, but for the bytes,
-/// which are those since the store was made: they are written down with each flush and merge and
-/// at close, so that a kill loses what was committed after the last of these.
+/// Merges of segments, and their cost. Counts and times start at zero at `open`.
+///
+/// Bytes count from the making of the store. Each flush, each merge and each close saves them. A
+/// kill loses the bytes that were committed after the last of these.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// for value in ["1", "2"] {
+///     db.put("apple", value)?;
+///     db.flush()?;
+/// }
+/// db.compact_all()?.wait()?;
+/// let compactions = db.stats().compactions;
+/// assert_eq!(compactions.merges, 1);
+/// assert!(compactions.is_settled);
+/// assert_eq!(compactions.debt_bytes, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CompactionStats {
@@ -127,6 +208,23 @@ impl CompactionStats {
     /// Bytes written to segments for each byte committed, in all sessions; the journal adds about
     /// one. Memtables that wait count as committed and not yet as written. `None` before the
     /// first write.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// assert_eq!(db.stats().compactions.write_amplification(), None);
+    /// for number in 0..1000 {
+    ///     db.put(format!("{number:04}"), [b'x'; 100])?;
+    /// }
+    /// db.flush()?;
+    /// let flushed = db.stats().compactions.write_amplification().unwrap();
+    /// db.compact_all()?.wait()?;
+    /// let merged = db.stats().compactions.write_amplification().unwrap();
+    /// assert!(merged >= flushed && flushed < 1.5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_amplification(&self) -> Option<f64> {
         let written = (self.flushed_bytes + self.merged_bytes) as f64;
         ratio(written, self.user_bytes as f64)
@@ -134,6 +232,18 @@ impl CompactionStats {
 }
 
 /// Writers held back.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// let stalls = db.stats().stalls;
+/// assert_eq!((stalls.slowed, stalls.stopped), (0, 0));
+/// assert!(stalls.stopped_time.is_zero());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallStats {
@@ -149,6 +259,19 @@ pub struct StallStats {
 
 impl RunStats {
     /// Bytes of the run's files.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// let run = &db.stats().runs[0];
+    /// let file = db.path().join(format!("{:06}.seg", run.segments[0].id));
+    /// assert_eq!(run.file_bytes(), std::fs::metadata(file).unwrap().len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn file_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.file_bytes).sum()
     }
@@ -158,13 +281,33 @@ impl Stats {
     /// Bytes of the live segment files for each byte of them that live entries take: the sum of
     /// [`RunStats::file_bytes`] over that of [`RunStats::live_bytes`].
     ///
-    /// 1.0 when everything that segments hold is live; what is above are overwritten and deleted
-    /// entries, and tombstones, that no merge has removed yet or that snapshots hold. Filters,
-    /// index and framing count as part of the entries. Not counted: journals and memtables, the
+    /// 1.0 when everything that segments hold is live. The part above it is for
+    /// overwritten and deleted entries, and for tombstones, that no merge has removed yet or that
+    /// snapshots hold. Filters, index and framing count as part of the entries. Not counted: journals and memtables, the
     /// files of rebuilt filters, and files that only wait for their last reader.
     ///
     /// The error is that of the estimated live keys, about 1 %, and that of taking the live
     /// entries of a run to be as long as the others. `None` when segments hold no live data.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// # let builder = criba::Db::builder(dir.path().join("manual"));
+    /// # let db = builder.compaction(criba::Compaction::Manual).open()?;
+    /// for value in [[b'x'; 100], [b'y'; 100]] {
+    ///     for number in 0..1000 {
+    ///         db.put(format!("{number:04}"), value)?;
+    ///     }
+    ///     db.flush()?;
+    /// }
+    /// // Each key has an old value on disk, until a merge removes it.
+    /// assert!(db.stats().space_amplification().unwrap() > 1.9);
+    /// db.compact_all()?.wait()?;
+    /// assert!(db.stats().space_amplification().unwrap() < 1.1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn space_amplification(&self) -> Option<f64> {
         let file_bytes: u64 = self.runs.iter().map(RunStats::file_bytes).sum();
         let live_bytes: u64 = self.runs.iter().map(|run| run.live_bytes).sum();
@@ -175,9 +318,25 @@ impl Stats {
     /// sessions: the sum over the live segments of [`SegmentStats::block_reads`] for each of
     /// their [`SegmentStats::lookups`].
     ///
-    /// Present and absent keys together, as they were looked up; blocks found in the cache do not
-    /// count, nor do filter pages. A segment that comes of a merge begins at zero. `None` before
-    /// the first lookup. [`LookupStats`] has hits and absent keys apart, since `open`.
+    /// Lookups of present and of absent keys count alike. Blocks found in the cache do not count,
+    /// nor do filter pages. A segment that a merge made begins at zero. `None` before the first
+    /// lookup. [`LookupStats`] has hits and absent keys apart, since `open`.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// assert_eq!(db.stats().read_amplification(), None);
+    /// db.get("apple")?;
+    /// assert_eq!(db.stats().read_amplification(), Some(1.0));
+    /// // The second time the block comes from the cache.
+    /// db.get("apple")?;
+    /// assert_eq!(db.stats().read_amplification(), Some(0.5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_amplification(&self) -> Option<f64> {
         let looked = self.segments().filter(|segment| segment.lookups > 0);
         looked
@@ -186,6 +345,22 @@ impl Stats {
     }
 
     /// All segments, newest run first, in key order within a run.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for key in ["apple", "banana"] {
+    ///     db.put(key, "")?;
+    ///     db.flush()?;
+    /// }
+    /// let stats = db.stats();
+    /// let newest = stats.segments().next().unwrap();
+    /// assert_eq!(newest.first_key, "banana");
+    /// assert_eq!(stats.segments().map(|one| one.keys).sum::<u64>(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn segments(&self) -> impl Iterator<Item = &SegmentStats> {
         self.runs.iter().flat_map(|run| &run.segments)
     }
