@@ -6,12 +6,51 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The result of every fallible operation of this crate.
+///
+/// ```
+/// use criba::{Db, Result};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// fn count_visit(db: &Db) -> Result<u64> {
+///     let visits = match db.get("visits")? {
+///         Some(bytes) => u64::from_le_bytes(bytes.as_ref().try_into().unwrap_or_default()) + 1,
+///         None => 1,
+///     };
+///     db.put("visits", visits.to_le_bytes())?;
+///     Ok(visits)
+/// }
+/// # let db = Db::open(&path)?;
+/// assert_eq!(count_visit(&db)?, 1);
+/// assert_eq!(count_visit(&db)?, 2);
+/// # Ok(())
+/// # }
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the store.
 ///
 /// Each variant calls for a different action. Its text is a sentence that names the action and the
-/// cause: printing the error alone says all there is.
+/// cause, so it is enough to print the error alone.
+///
+/// ```
+/// use criba::{Db, Error};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let other = Db::open(&path)?;
+/// match Db::open(&path) {
+///     Ok(db) => db.put("apple", "red")?,
+///     // Some errors have an answer in the program.
+///     Err(Error::Locked { path }) => assert!(path.ends_with("LOCK")),
+///     // All have a text that says what to do.
+///     Err(error) => eprintln!("error: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,10 +58,10 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// Bytes on disk are not what was written. Nothing was changed.
+    /// Bytes on disk differ from those that were written. Nothing was changed.
     Corrupt(Corruption),
     /// A file that the store needs is not there.
     Missing {
@@ -33,7 +72,7 @@ pub enum Error {
     NotAStore {
         /// The directory.
         path: PathBuf,
-        /// What was found instead, and what to do.
+        /// The content of the directory, and what to do, in words.
         what: String,
     },
     /// Another process, or another handle of this one, has the store open.
@@ -60,7 +99,7 @@ pub enum Error {
     /// The store has met a state that its own code rules out: a bug of this crate, please report
     /// it. Background work that panicked becomes this; writes are refused from then on.
     Bug {
-        /// The work that failed, and what it said.
+        /// The work that failed, and its message.
         what: String,
     },
     /// The store was closed.
@@ -73,6 +112,30 @@ pub enum Error {
 }
 
 /// Where bytes on disk are damaged.
+///
+/// ```
+/// use criba::{Db, Error};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # db.put("apple", "red")?;
+/// # db.flush()?;
+/// # let segment = path.join(format!("{:06}.seg", db.stats().segments().next().unwrap().id));
+/// # db.close()?;
+/// // Somebody changes the first byte of a segment.
+/// let mut bytes = std::fs::read(&segment).unwrap();
+/// bytes[0] ^= 1;
+/// std::fs::write(&segment, bytes).unwrap();
+/// let db = Db::open(&path)?;
+/// let Err(Error::Corrupt(corruption)) = db.get("apple") else {
+///     panic!("the damage was not found");
+/// };
+/// assert_eq!((corruption.path, corruption.offset), (segment, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Corruption {
@@ -80,7 +143,7 @@ pub struct Corruption {
     pub path: PathBuf,
     /// Byte offset of the damaged structure within the file.
     pub offset: u64,
-    /// What is wrong.
+    /// The damage, in words.
     pub what: String,
 }
 
@@ -122,6 +185,21 @@ impl Error {
 
     /// Whether the operating system reported that no space is left, or that a quota or the limit on
     /// the size of files (`ulimit -f`) is used up.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// if let Err(error) = db.put("apple", "red") {
+    ///     match error.is_disk_full() {
+    ///         true => eprintln!("remove some files, then open the store again: {error}"),
+    ///         false => return Err(error),
+    ///     }
+    /// }
+    /// # assert!(!criba::Error::Closed.is_disk_full());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_disk_full(&self) -> bool {
         match self {
             Error::Io { source, .. } => {

@@ -4,9 +4,37 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// Longest key, in bytes. The empty key is a key.
+///
+/// ```
+/// use criba::{Error, MAX_KEY_BYTES};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put([b'k'; MAX_KEY_BYTES], "value")?;
+/// let refused = db.put([b'k'; MAX_KEY_BYTES + 1], "value");
+/// assert!(matches!(refused, Err(Error::Invalid(_))));
+/// # Ok(())
+/// # }
+/// ```
 pub const MAX_KEY_BYTES: usize = 65_535;
 
 /// Longest value, in bytes: 1 GiB.
+///
+/// ```
+/// use criba::MAX_VALUE_BYTES;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// let upload = vec![0; 5_000_000];
+/// if upload.len() <= MAX_VALUE_BYTES {
+///     db.put("upload", &upload)?;
+/// }
+/// assert_eq!(db.get("upload")?.unwrap().len(), 5_000_000);
+/// # Ok(())
+/// # }
+/// ```
 pub const MAX_VALUE_BYTES: usize = 1 << 30;
 
 /// The number of a write. Every operation of every batch gets the next one, without gaps.

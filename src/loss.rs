@@ -7,6 +7,35 @@ use crate::slice::Slice;
 
 /// Bytes of a damaged file that were given up: see [`Recovery`](crate::Recovery) and
 /// [`Builder::repair`](crate::Builder::repair).
+///
+/// ```
+/// use criba::{Db, Recovery};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # for key in ["apple", "banana", "cherry"] {
+/// #     db.put(key, [b'x'; 1000])?;
+/// # }
+/// # let mut files = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+/// # let is_journal = |file: &std::path::PathBuf| file.extension().is_some_and(|e| e == "journal");
+/// # let journal = files.find(is_journal).unwrap();
+/// # db.close()?;
+/// # let mut bytes = std::fs::read(&journal).unwrap();
+/// # let at = bytes.windows(6).position(|bytes| bytes == b"banana").unwrap();
+/// # bytes[at] ^= 1;
+/// # std::fs::write(&journal, bytes).unwrap();
+/// // A journal is damaged in its second of three records.
+/// let db = Db::builder(&path).recovery(Recovery::TolerateTail).open()?;
+/// let loss = &db.stats().recovery.lost[0];
+/// println!("{loss}");
+/// assert!(loss.path.starts_with(&path));
+/// assert!(loss.offset > 1000 && loss.what.contains("damaged"));
+/// assert!(db.contains_key("apple")? && !db.contains_key("banana")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
@@ -14,12 +43,12 @@ pub struct Loss {
     pub path: PathBuf,
     /// Where the lost part begins, in bytes.
     pub offset: u64,
-    /// How long it is; 0 when the bytes are not there any more, or it is unknown how many.
+    /// Its length; 0 when the bytes are gone or their number is unknown.
     pub bytes: u64,
-    /// What is lost, or why.
+    /// The lost part, or why it was given up, in words.
     pub what: String,
-    /// Keys that the lost part may have held lie between these two, ends included; `None` when
-    /// that is unknown.
+    /// All keys that the lost part may have held lie between these two, ends included. `None` when
+    /// no such bounds are known.
     pub keys: Option<(Slice, Slice)>,
 }
 

@@ -1,18 +1,35 @@
-//! What the caller chooses, with units and defaults. Everything is checked at `open`.
+//! All choices of the caller, with units and defaults. Everything is checked at `open`.
+
+mod check;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
 use crate::storage::Io;
 use criba_filters::segment::{BloomierBits, CustomFilters, FilterSpec};
 
-/// What survives a write that has returned.
+/// How much a write survives once it has returned.
+///
+/// ```
+/// use criba::Durability;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// // A crash of the machine may take these two: together, or the later one.
+/// db.put_with("view", "1", Durability::Buffered)?;
+/// db.put_with("view", "2", Durability::Process)?;
+/// // Nothing takes this one, nor any before it.
+/// db.put_with("order", "17 apples", Durability::Sync)?;
+/// assert_eq!(db.get("view")?.unwrap(), "2");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Nothing yet: the write is in memory of the process. It reaches the system with the next
-    /// stronger write, with 64 KiB of journal, with [`Db::sync`](crate::Db::sync) or at close.
+    /// Nothing: the write is in memory of the process. It reaches the system with the next stronger
+    /// write, with 64 KiB of journal, with [`Db::sync`](crate::Db::sync) or at close.
     Buffered,
     /// A kill of the process: the write is with the operating system. Power loss may take it,
     /// but never an older write without it.
@@ -23,15 +40,35 @@ pub enum Durability {
 }
 
 /// Whether data blocks are compressed.
+///
+/// ```
+/// use criba::{Compression, Db};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let mut sizes = Vec::new();
+/// for compression in [Compression::None, Compression::Lz4, Compression::Zstd { level: 3 }] {
+///     let path = dir.path().join(format!("{compression:?}"));
+///     let db = Db::builder(path).compression(compression).open()?;
+///     for number in 0..1000 {
+///         db.put(format!("{number:04}"), format!("line {number} of a text, {number:b}"))?;
+///     }
+///     db.flush()?;
+///     sizes.push(db.stats().runs[0].file_bytes());
+/// }
+/// assert!(sizes[0] > sizes[1] && sizes[1] > sizes[2]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Stored as they are. Each fills whole 4 KiB pages where that wastes little, so that a read touches
-    /// as few as can be: with entries of up to 450 bytes and blocks of 4 KiB always.
+    /// Stored as they are. Each block fills whole 4 KiB pages where that wastes little, so that a
+    /// read touches as few as can be. Blocks of 4 KiB with entries of up to 450 bytes always do.
     #[default]
     None,
-    /// LZ4: larger than Zstandard, and quicker to write and to read. A block that does not shrink is
-    /// stored as it is.
+    /// LZ4: larger than Zstandard, and quicker to write and to read. A block that does not shrink
+    /// is stored as it is.
     Lz4,
     /// Zstandard at this level, 1 to 19. A block that does not shrink is stored as it is.
     Zstd {
@@ -41,6 +78,30 @@ pub enum Compression {
 }
 
 /// Which filter the segments carry.
+///
+/// ```
+/// use criba::{BloomierBits, Db, FilterPolicy};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let mut reads = Vec::new();
+/// for policy in [FilterPolicy::None, FilterPolicy::Bloomier(BloomierBits::Slot)] {
+///     let path = dir.path().join(format!("{policy:?}"));
+///     let db = Db::builder(path).filter(policy).cache_bytes(0).open()?;
+///     for number in 0..1000 {
+///         db.put(format!("{number:04}"), [b'x'; 100])?;
+///     }
+///     db.flush()?;
+///     for number in 0..1000 {
+///         assert!(!db.contains_key(format!("{number:04}?"))?);
+///     }
+///     reads.push(db.stats().lookups.absent_block_reads);
+/// }
+/// // Keys that are not there cost a read each, or hardly any.
+/// assert!(reads[0] > 900 && reads[1] < 50);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum FilterPolicy {
@@ -53,13 +114,16 @@ pub enum FilterPolicy {
     },
     /// A Bloomier filter: it answers *where* a key is, and the place is its fingerprint.
     Bloomier(BloomierBits),
-    /// The program's own: the first one that [`Builder::custom_filter`](crate::Builder::custom_filter)
-    /// got. It is in memory as a whole, whatever [`FilterResidency`] says.
+    /// The program's own: the first one that
+    /// [`Builder::custom_filter`](crate::Builder::custom_filter) got. It is in memory as a whole,
+    /// whatever [`FilterResidency`] says.
     Custom,
     /// Bloomier filters that together have this many bits for each key of the store, shared out so
-    /// that an absent key costs least: small runs get more, each halving of the key count a bit
-    /// ("Monkey", 2017). Computed from the real key counts whenever a segment is written, with room
-    /// for runs to come: the memory is taken when the levels above the last are full.
+    /// that an absent key costs least. Small runs get more: one bit for each halving of the key
+    /// count ("Monkey", 2017).
+    ///
+    /// The shares follow the real key counts whenever a segment is written, with room for runs to
+    /// come. All of the memory is in use when the levels above the last are full.
     Budget {
         /// Average over the store; fractions count. 0 to 64.
         bits_per_key: f64,
@@ -88,6 +152,34 @@ impl FilterPolicy {
 }
 
 /// Where filters are while the store is open.
+///
+/// ```
+/// use criba::storage::ReadCause;
+/// use criba::{Db, FilterResidency};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # for number in 0..1000 {
+/// #     db.put(format!("{number:03}"), [b'x'; 100])?;
+/// # }
+/// # db.flush()?;
+/// # db.close()?;
+/// for (residency, pages) in [
+///     (FilterResidency::Pinned, 0),
+///     (FilterResidency::Cached { bytes: 1 << 20 }, 1),
+///     (FilterResidency::Shared, 1),
+/// ] {
+///     let db = Db::builder(&path).filter_residency(residency).open()?;
+///     let before = db.stats().reads;
+///     db.get("500")?;
+///     let reads = db.stats().reads.since(&before);
+///     assert_eq!(reads.get(ReadCause::Filter).calls, pages);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum FilterResidency {
@@ -100,8 +192,8 @@ pub enum FilterResidency {
         /// Budget for all filter pages of the store, in bytes.
         bytes: u64,
     },
-    /// By such pages in the cache of data, within [`cache_bytes`](crate::Builder::cache_bytes): how much
-    /// of it is theirs follows what lookups find in it.
+    /// By such pages in the cache of data, within [`cache_bytes`](crate::Builder::cache_bytes).
+    /// Their part of it grows and shrinks with the hits that lookups have there.
     Shared,
 }
 
@@ -113,11 +205,29 @@ pub(crate) struct FilterLoading {
 }
 
 /// How the tree is kept in shape. It can be changed at any `open`; the tree follows.
+///
+/// ```
+/// use criba::{Db, Strategy};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// // The last 30 days, and no more than 10 GB of them.
+/// let strategy = Strategy::Fifo {
+///     bytes: 10_000_000_000,
+///     age: Some(std::time::Duration::from_secs(30 * 86_400)),
+/// };
+/// Db::builder(&path).strategy(strategy).open()?.close()?;
+/// // The same store can be kept in another way later.
+/// let db = Db::builder(&path).strategy(Strategy::LazyLeveled).open()?;
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Strategy {
     /// Every level below the first is one run, larger than the level above by the ratio: least
-    /// space and fewest runs to ask, most rewriting. What nearly every use wants.
+    /// space and fewest runs to ask, most rewriting. Right for nearly every use.
     #[default]
     Leveled,
     /// Every level has up to as many runs as the ratio, which then become one run of the next:
@@ -129,23 +239,44 @@ pub enum Strategy {
     /// of leveled (Dayan and Idreos, "Dostoevsky", 2018). With a filter budget, the many small
     /// runs cost absent lookups almost nothing.
     LazyLeveled,
-    /// Nothing is merged; the oldest runs are removed, with all that is in them, when all together
-    /// are larger than allowed or when everything in them has come of age. For data that ages.
+    /// Nothing is merged. The oldest runs are removed whole when all runs together are larger than
+    /// allowed, or when everything in a run has come of age. For data that ages.
     ///
-    /// The age counts from the flush: what is in memory stays, and a run goes as a whole.
+    /// The age counts from the flush, so entries in memory stay.
     #[doc(alias = "ttl")]
     Fifo {
         /// Bytes of all segments together; `u64::MAX` for any number.
         bytes: u64,
-        /// Age from which on a run is removed, a millisecond at least; `None` for none. Measured
-        /// by the time of day ([`Storage::now`](crate::storage::Storage::now)), and looked at once
-        /// a minute or more often. Where the time is or was unknown, nothing comes of age; a clock
-        /// that is set back makes data stay longer.
+        /// Age from which on a run is removed, a millisecond at least; `None` for no limit.
+        /// Measured by the time of day ([`Storage::now`](crate::storage::Storage::now)), and looked
+        /// at once a minute or more often. Where the time is or was unknown, nothing comes of age.
+        /// A clock that is set back makes data stay longer.
         age: Option<Duration>,
     },
 }
 
 /// Whether compactions run by themselves.
+///
+/// ```
+/// use criba::{Compaction, Db};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// // A load: all files first, one merge at the end.
+/// let db = Db::builder(&path).compaction(Compaction::Manual).open()?;
+/// for number in 0..1000 {
+///     db.put(format!("{:03}", number * 7 % 1000), "row")?;
+///     if number % 100 == 99 {
+///         db.flush()?;
+///     }
+/// }
+/// assert_eq!(db.stats().runs.len(), 10);
+/// db.compact_all()?.wait()?;
+/// assert_eq!(db.stats().runs.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compaction {
@@ -154,8 +285,8 @@ pub enum Compaction {
     #[default]
     Background,
     /// Only when [`Db::compact`](crate::Db::compact) asks: for loads that compact once at the
-    /// end, and for experiments with runs as flushes leave them. Writers are not held back by
-    /// runs that add up.
+    /// end, and for experiments with runs as flushes leave them. Writers never wait, however many
+    /// runs there are.
     Manual,
 }
 
@@ -191,22 +322,52 @@ impl Default for TreeShape {
 
 /// What `open` does when a journal is damaged in a way that no crash explains.
 ///
-/// A torn end that was never promised is dropped in every mode. The modes differ in what else they
-/// give up, and that only when the strict way refuses; each loss is in
-/// [`RecoveryReport::lost`](crate::RecoveryReport::lost). What was saved is in a segment, durably,
-/// when `open` returns, and the journals that lost something are kept as `NNNNNN.journal.damaged`:
-/// nothing of them is deleted. Damage elsewhere is not for these modes: reads meet that of
-/// segments, and [`Builder::repair`](crate::Builder::repair) helps with that of the manifest.
+/// Every mode drops a torn end that was never promised. The modes differ in how much else they
+/// give up, and that only when the strict way refuses. Each loss is in
+/// [`RecoveryReport::lost`](crate::RecoveryReport::lost).
+///
+/// When `open` returns, all that was saved is in a segment, durably. Journals that lost something
+/// are kept whole, as `NNNNNN.journal.damaged`. Damage elsewhere is not for these modes: reads meet
+/// that of segments, and [`Builder::repair`](crate::Builder::repair) helps with that of the
+/// manifest.
+///
+/// ```
+/// use criba::{Db, Error, Recovery};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # for key in ["apple", "banana", "cherry"] {
+/// #     db.put(key, [b'x'; 1000])?;
+/// # }
+/// # let mut files = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+/// # let is_journal = |file: &std::path::PathBuf| file.extension().is_some_and(|e| e == "journal");
+/// # let journal = files.find(is_journal).unwrap();
+/// # db.close()?;
+/// # let mut bytes = std::fs::read(&journal).unwrap();
+/// # let at = bytes.windows(6).position(|bytes| bytes == b"banana").unwrap();
+/// # bytes[at] ^= 1;
+/// # std::fs::write(&journal, bytes).unwrap();
+/// // A journal of "apple", "banana" and "cherry" is damaged at "banana".
+/// assert!(matches!(Db::open(&path), Err(Error::Corrupt(_))));
+/// let db = Db::builder(&path).recovery(Recovery::Salvage).open()?;
+/// assert_eq!(db.stats().recovery.lost.len(), 1);
+/// assert!(db.contains_key("apple")? && db.contains_key("cherry")?);
+/// assert!(!db.contains_key("banana")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Recovery {
     /// Refuse to open, and change nothing.
     #[default]
     Strict,
-    /// The state up to the first damage: everything that follows is dropped, also what was
-    /// promised. Batches are whole, and none is there without all before it.
+    /// The state up to the first damage: everything that follows is dropped, promised or not.
+    /// Batches are whole, and none is there without all before it.
     TolerateTail,
-    /// Everything that is intact, also behind damage. Batches are whole and in order, but some in
+    /// Everything that is intact, also after damage. Batches are whole and in order, but some in
     /// between are missing: a state that the store may never have had.
     Salvage,
 }
@@ -242,6 +403,21 @@ pub(crate) struct Options {
 }
 
 /// Whether `open` may make a new store.
+///
+/// ```
+/// use criba::{Create, Db, Error};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// let builder = |create| Db::builder(&path).create(create);
+/// assert!(matches!(builder(Create::Never).open(), Err(Error::NotAStore { .. })));
+/// builder(Create::Always).open()?.close()?;
+/// assert!(matches!(builder(Create::Always).open(), Err(Error::NotAStore { .. })));
+/// builder(Create::Never).open()?.close()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Create {
@@ -255,6 +431,23 @@ pub enum Create {
 }
 
 /// Whether the store will be written.
+///
+/// ```
+/// use criba::{Access, Db, Error};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # db.put("apple", "red")?;
+/// # db.close()?;
+/// let reader = Db::builder(&path).access(Access::ReadOnly).open()?;
+/// assert_eq!(reader.get("apple")?.unwrap(), "red");
+/// // As long as somebody reads, nobody writes.
+/// assert!(matches!(Db::open(&path), Err(Error::Locked { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Access {
@@ -262,21 +455,9 @@ pub enum Access {
     #[default]
     ReadWrite,
     /// Reads only: no file is made or changed. Any number of readers may have the store open at
-    /// once, but nobody who writes.
+    /// once, as long as no writer has.
     ReadOnly,
 }
-
-/// Smallest and largest target size of a data block, in bytes.
-const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
-const ENTRIES_PER_GROUP: std::ops::RangeInclusive<u32> = 1..=256;
-const MEMTABLE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 30;
-const BASE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 50;
-const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 30;
-/// What a FIFO keeps; with less than a memtable it would drop every flush at once.
-const FIFO_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=u64::MAX;
-
-/// Times on disk are in milliseconds.
-const FIFO_AGE_MIN: Duration = Duration::from_millis(1);
 
 impl Default for Options {
     fn default() -> Options {
@@ -308,135 +489,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] names the first option outside its bounds and what it may be.
-    pub(crate) fn check(&self) -> Result<()> {
-        within("block_bytes", &self.block_bytes, &BLOCK_BYTES)?;
-        if !self.block_bytes.is_power_of_two() {
-            let lower = 1 << self.block_bytes.ilog2();
-            return Err(Error::Invalid(format!(
-                "block_bytes is {}; choose a power of two: {lower} or {}",
-                self.block_bytes,
-                lower * 2
-            )));
-        }
-        within(
-            "entries_per_group",
-            &self.entries_per_group,
-            &ENTRIES_PER_GROUP,
-        )?;
-        within("memtable_bytes", &self.memtable_bytes, &MEMTABLE_BYTES)?;
-        within("segment_bytes", &self.segment_bytes, &SEGMENT_BYTES)?;
-        within(
-            "sealed_memtables_max",
-            &self.sealed_memtables_max,
-            &(1..=64),
-        )?;
-        if let Compression::Zstd { level } = self.compression {
-            within("zstd level", &level, &(1..=19))?;
-        }
-        let others = self.level_filters.values().chain(&self.last_level_filter);
-        for policy in std::iter::once(&self.filter).chain(others) {
-            self.check_filter(*policy)?;
-        }
-        within("compaction_threads", &self.compaction_threads, &(1..=16))?;
-        within("level_ratio", &self.tree.ratio, &(2..=100))?;
-        within("level0_runs", &self.tree.level0_runs, &(1..=1000))?;
-        within("level_base_bytes", &self.tree.base_bytes, &BASE_BYTES)?;
-        if let Strategy::Fifo { bytes, age } = self.tree.strategy {
-            within("fifo bytes", &bytes, &FIFO_BYTES)?;
-            check_age(age)?;
-        }
-        if let Some(rate) = self.compaction_rate {
-            within("compaction_rate", &rate, &(1 << 16..=u64::MAX))?;
-        }
-        if self.create == Create::Always && self.access == Access::ReadOnly {
-            return Err(Error::Invalid(
-                "a new store cannot be made read-only; choose Access::ReadWrite or Create::Never"
-                    .into(),
-            ));
-        }
-        self.customs.check().map_err(Error::Invalid)
-    }
-
-    fn check_filter(&self, policy: FilterPolicy) -> Result<()> {
-        match policy {
-            FilterPolicy::Budget { bits_per_key } => {
-                within("bits_per_key", &bits_per_key, &(0.0..=64.0))
-            }
-            FilterPolicy::Custom if self.customs.first().is_none() => Err(Error::Invalid(
-                "FilterPolicy::Custom without a filter; give one to Builder::custom_filter".into(),
-            )),
-            policy => policy
-                .spec()
-                .map_or(Ok(()), |spec| spec.check().map_err(Error::Invalid)),
-        }
-    }
-
     pub(crate) fn filter_loading(&self) -> FilterLoading {
         FilterLoading {
             residency: self.residency,
             customs: self.customs.clone(),
         }
-    }
-}
-
-fn check_age(age: Option<Duration>) -> Result<()> {
-    match age {
-        Some(age) if age < FIFO_AGE_MIN => Err(Error::Invalid(format!(
-            "fifo age is {age:?}; choose at least {FIFO_AGE_MIN:?}, or None for no limit"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn within<T: PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: &T,
-    bounds: &std::ops::RangeInclusive<T>,
-) -> Result<()> {
-    if bounds.contains(value) {
-        return Ok(());
-    }
-    Err(Error::Invalid(format!(
-        "{name} is {value}; choose {} to {}",
-        bounds.start(),
-        bounds.end()
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(change: impl FnOnce(&mut Options)) -> String {
-        let mut options = Options::default();
-        change(&mut options);
-        options.check().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn nonsense_is_refused_by_name() {
-        assert!(Options::default().check().is_ok());
-        assert_eq!(
-            refusal(|o| o.block_bytes = 0),
-            "block_bytes is 0; choose 512 to 1048576"
-        );
-        let age = Some(Duration::from_micros(999));
-        assert_eq!(
-            refusal(|o| o.tree.strategy = Strategy::Fifo {
-                bytes: 1 << 30,
-                age
-            }),
-            "fifo age is 999µs; choose at least 1ms, or None for no limit"
-        );
-        assert!(refusal(|o| o.compression = Compression::Zstd { level: 99 }).contains("zstd"));
-        assert!(
-            refusal(|o| o.filter = FilterPolicy::Bloom {
-                bits_per_key: f64::NAN
-            })
-            .contains("bits")
-        );
     }
 }

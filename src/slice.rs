@@ -10,10 +10,27 @@ use crate::arena::Chunk;
 
 /// A read-only piece of bytes that is cheap to clone and keeps the memory it lies in alive.
 ///
-/// A value returned by a lookup is a `Slice` into its data block where that stays in memory anyway, in
-/// the cache or a map, or is not much longer than the value: nothing is copied, and the whole block
-/// (4 KiB by default) stays in memory as long as the slice does. Use `to_vec()` to keep a small value for
-/// long.
+/// A value returned by a lookup is a `Slice` into its data block, if the block stays in the cache
+/// or a map anyway, or is not much longer than the value. Then nothing is copied, and the whole
+/// block (4 KiB by default) stays in memory as long as the slice does. Use `to_vec()` to keep a
+/// small value for long.
+///
+/// ```
+/// use criba::Slice;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// let value: Slice = db.get("apple")?.unwrap();
+/// assert_eq!(value, "red");
+/// // It is a slice of bytes: all methods of these are there.
+/// assert!(value.starts_with(b"r"));
+/// let copy: Vec<u8> = value.to_vec();
+/// assert_eq!(format!("{value:?}"), r#""red""#);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Slice {
     owner: Owner,
@@ -101,6 +118,15 @@ impl Slice {
     }
 
     /// A part of this slice that shares its memory.
+    ///
+    /// ```
+    /// use criba::Slice;
+    ///
+    /// let whole = Slice::from("user/alice");
+    /// let name = whole.slice(5..whole.len());
+    /// assert_eq!(name, "alice");
+    /// assert_eq!(name.as_ptr(), whole[5..].as_ptr());
+    /// ```
     ///
     /// # Panics
     ///
