@@ -17,6 +17,22 @@ use crate::slice::Slice;
 const CAUSES: usize = ReadCause::ALL.len();
 
 /// Reads of one cause.
+///
+/// ```
+/// use criba::storage::ReadCause;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// db.get("apple")?;
+/// let count = db.stats().reads.get(ReadCause::Data);
+/// assert_eq!(count.calls, 1);
+/// assert!(count.bytes <= 4096);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ReadCount {
     /// Successful reads.
@@ -26,6 +42,24 @@ pub struct ReadCount {
 }
 
 /// Reads by their cause.
+///
+/// ```
+/// use criba::storage::ReadCause;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let before = db.stats().reads;
+/// db.get("apple")?;
+/// // All reads of a lookup, and those of data blocks among them.
+/// let reads = db.stats().reads.since(&before);
+/// assert_eq!(reads.sum().calls, 1);
+/// assert_eq!(reads.get(ReadCause::Data), reads.sum());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ReadCounts {
     counts: [ReadCount; CAUSES],
@@ -70,7 +104,32 @@ fn slot(cause: ReadCause) -> usize {
     }
 }
 
-/// Counts what passes through it to another storage. Clones share their counts.
+/// Counts the calls and bytes that pass through it to another storage. Clones share their counts.
+///
+/// ```
+/// use std::sync::Arc;
+/// use criba::Db;
+/// use criba::storage::{Counting, Disk, Io, ReadCause};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// let counting = Counting::new(Arc::new(Disk::new(&path, Io::Pread)));
+/// let db = Db::builder(&path)
+///     .storage(Arc::new(counting.clone()))
+///     .open()?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let (written, syncs) = (counting.written_bytes(), counting.syncs());
+/// db.get("apple")?;
+/// // A lookup reads one file, and writes and syncs nothing.
+/// assert_eq!(counting.total().get(ReadCause::Data).calls, 1);
+/// let segment = format!("{:06}.seg", db.stats().segments().next().unwrap().id);
+/// assert_eq!(counting.of(&segment).unwrap().get(ReadCause::Data).calls, 1);
+/// assert_eq!((counting.written_bytes(), counting.syncs()), (written, syncs));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Counting {
     inner: Arc<dyn Storage>,
@@ -107,7 +166,7 @@ impl Counters {
 }
 
 impl Counting {
-    /// Counts from zero what goes to `inner`.
+    /// Counts the calls and bytes that go to `inner`, from zero.
     pub fn new(inner: Arc<dyn Storage>) -> Counting {
         Counting {
             inner,

@@ -27,6 +27,24 @@ const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
 /// How bytes of a file are read.
+///
+/// ```
+/// use criba::{Db, Io};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # db.put("apple", "red")?;
+/// # db.close()?;
+/// // The files are the same: a session reads them in the way that it likes.
+/// for io in [Io::Pread, Io::Mmap] {
+///     let db = Db::builder(&path).io(io).open()?;
+///     assert_eq!(db.get("apple")?.unwrap(), "red");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Io {
@@ -38,16 +56,35 @@ pub enum Io {
     /// system call while it is in the system's cache. A data block is verified when it is first
     /// looked at, and takes no room in the store's block cache unless it is compressed.
     ///
-    /// The system is told that places are looked at in no order, so that a cold lookup fetches the
-    /// pages of its block and nothing around them; what is read in order is asked for ahead.
+    /// The store advises the system that reads come in no order, so that a cold lookup fetches the
+    /// pages of its block and nothing around them. Blocks that are read in order are asked for
+    /// ahead.
     ///
     /// When the device fails, or someone cuts a mapped file short in spite of the store's lock,
-    /// the system ends the process with SIGBUS: no error can be returned. Who overwrites a mapped
-    /// file changes bytes whose checksum was verified.
+    /// the system ends the process with SIGBUS: no error can be returned. A program that overwrites
+    /// a mapped file changes bytes whose checksum was verified.
     Mmap,
 }
 
 /// A directory of the operating system.
+///
+/// ```
+/// use criba::Db;
+/// use criba::storage::{Disk, Io, Storage};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// let db = Db::open(&path)?;
+/// db.put("apple", "red")?;
+/// db.close()?;
+/// // The files of a store.
+/// let names = Disk::new(&path, Io::Pread).list().unwrap();
+/// assert!(names.contains(&"CURRENT".to_owned()));
+/// assert!(names.iter().any(|name| name.ends_with(".journal")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Disk {
     path: PathBuf,

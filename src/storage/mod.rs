@@ -27,6 +27,24 @@ use std::time::SystemTime;
 use crate::slice::Slice;
 
 /// Why bytes are read.
+///
+/// ```
+/// use criba::storage::ReadCause;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// db.get("apple")?;
+/// let reads = db.stats().reads;
+/// assert_eq!(reads.get(ReadCause::Data).calls, 1);
+/// for cause in ReadCause::ALL {
+///     println!("{cause:?}: {} reads", reads.get(cause).calls);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ReadCause {
@@ -36,7 +54,7 @@ pub enum ReadCause {
     Index,
     /// A data block, for a point lookup or a scan; many of them with one read, for a merge.
     Data,
-    /// Footers, properties, manifest, journal: what opening a store needs.
+    /// Footers, properties, manifest, journal: all that opening a store needs.
     Open,
 }
 
@@ -53,6 +71,27 @@ impl ReadCause {
 /// A directory of immutable and append-only files.
 ///
 /// Errors are plain [`io::Error`]s; the caller adds the path with [`Storage::path_of`].
+///
+/// ```
+/// use criba::storage::{Disk, Io, ReadCause, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// let storage = Disk::new(&path, Io::Pread);
+/// storage.create_dir()?;
+/// let mut file = storage.create("next")?;
+/// file.append(&[b"one, ", b"two"])?;
+/// file.sync()?;
+/// storage.rename("next", "list")?;
+/// storage.sync_dir()?;
+/// // Now the file and its name survive power loss.
+/// let file = storage.open("list")?;
+/// assert_eq!(file.read(ReadCause::Data, 5, 3)?, "two");
+/// assert_eq!(storage.list()?, ["list"]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Storage: Send + Sync + fmt::Debug + 'static {
     /// A path for messages to people; of the directory itself for an empty name.
     fn path_of(&self, name: &str) -> PathBuf;
@@ -125,9 +164,9 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     /// `WouldBlock` when it is held by someone else.
     fn lock(&self, name: &str) -> io::Result<Box<dyn LockGuard>>;
 
-    /// Takes the lock together with others who only read; nobody can take it exclusively then.
-    /// Creates no lock file: where the file is missing, returns whatever else keeps writers out, or
-    /// `None`. A storage without shared locks takes an exclusive one.
+    /// Takes the lock together with other readers. Nobody can take it exclusively then. Creates no
+    /// lock file: where the file is missing, returns a guard that keeps writers out in another way,
+    /// or `None`. A storage without shared locks takes an exclusive one.
     ///
     /// # Errors
     ///
@@ -140,8 +179,8 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     }
 
     /// An identity of the running operating system that changes with each start of the machine.
-    /// While it stays the same, what was written to files is still there, synced or not.
-    /// `None` when that is unknown.
+    /// While it stays the same, all bytes that were written to files are there, synced or not.
+    /// `None` when it is unknown.
     fn boot_id(&self) -> Option<u128>;
 
     /// The time of day; `None` when it is unknown. A clock may be wrong and may jump: only the age
@@ -209,6 +248,25 @@ pub(crate) fn put_aside(storage: &dyn Storage, name: &str) -> io::Result<()> {
 }
 
 /// A file that is read by position.
+///
+/// ```
+/// use criba::storage::{Disk, Io, ReadCause, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # let storage = Disk::new(&path, Io::Pread);
+/// # storage.create_dir()?;
+/// # storage.create("list")?.append(&[b"one, two"])?;
+/// let file = storage.open("list")?;
+/// assert_eq!(file.len(), 8);
+/// assert_eq!(file.read(ReadCause::Data, 0, 3)?, "one");
+/// // The range must lie within the file.
+/// let error = file.read(ReadCause::Data, 5, 4).unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+/// # Ok(())
+/// # }
+/// ```
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// The file's length when it was opened, in bytes.
     fn len(&self) -> u64;
@@ -226,9 +284,9 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// `UnexpectedEof` when the range is not within the file.
     fn read(&self, cause: ReadCause, offset: u64, len: usize) -> io::Result<Slice>;
 
-    /// A hint that these bytes are about to be read, in order: who reads them a little at a time
-    /// says so ahead. What is beyond the end of the file is passed over. Nothing is waited for, and
-    /// nothing fails; without such a hint each read may cost a request to the device by itself.
+    /// A hint that these bytes are about to be read in order, a little at a time. Bytes beyond the
+    /// end of the file are ignored. The call does not wait and does not fail. Without such a hint,
+    /// each read may cost a request to the device by itself.
     ///
     /// By default nothing happens, which fits files whose reads the system sees: it reads ahead of
     /// them by itself.
@@ -236,14 +294,30 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
         let _nothing = (offset, len);
     }
 
-    /// All bytes, if the file is in a memory map: to look again at what was read before, which is
-    /// not counted as a read.
+    /// All bytes, if the file is in a memory map: to look again at bytes that were read before.
+    /// That does not count as a read.
     fn mapped(&self) -> Option<Slice> {
         None
     }
 }
 
 /// Zeros behind the last append of a file with a reserve, in bytes.
+///
+/// ```
+/// use criba::storage::{Disk, Io, RESERVE_MIN, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # let storage = Disk::new(&path, Io::Pread);
+/// # storage.create_dir()?;
+/// let mut file = storage.create("journal")?;
+/// file.reserve();
+/// file.append(&[b"one"])?;
+/// assert!(storage.open("journal")?.len() >= 3 + RESERVE_MIN as u64);
+/// # Ok(())
+/// # }
+/// ```
 pub const RESERVE_MIN: usize = 8 << 10;
 
 /// A file that grows at its end.
@@ -251,6 +325,23 @@ pub const RESERVE_MIN: usize = 8 << 10;
 /// A kill may cut off the append that is under way. A file without a reserve then ends with the
 /// first part of it. A file with a reserve holds any part of it, in any order, with zeros in place
 /// of the rest; but its first byte is there only if all others are.
+///
+/// ```
+/// use criba::storage::{Disk, Io, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # let storage = Disk::new(&path, Io::Pread);
+/// # storage.create_dir()?;
+/// let mut file = storage.create("list")?;
+/// file.append(&[b"one, ", b"two"])?;
+/// file.append(&[b", three"])?;
+/// file.sync()?;
+/// assert_eq!(storage.open("list")?.len(), 15);
+/// # Ok(())
+/// # }
+/// ```
 pub trait AppendFile: Send + fmt::Debug {
     /// Appends all bytes of these parts, as one append. After success they survive a kill of the
     /// process.
@@ -277,6 +368,25 @@ pub trait AppendFile: Send + fmt::Debug {
 }
 
 /// Syncs a file that someone else appends to.
+///
+/// ```
+/// use criba::storage::{Disk, Io, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # let storage = Disk::new(&path, Io::Pread);
+/// # storage.create_dir()?;
+/// let mut file = storage.create("list")?;
+/// file.append(&[b"one"])?;
+/// let syncer = file.syncer();
+/// let synced = std::thread::spawn(move || syncer.sync());
+/// // Meanwhile the file can grow.
+/// file.append(&[b", two"])?;
+/// synced.join().unwrap()?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait SyncFile: Send + Sync + fmt::Debug {
     /// Makes everything appended before the call survive power loss.
     ///
@@ -287,4 +397,21 @@ pub trait SyncFile: Send + Sync + fmt::Debug {
 }
 
 /// Holds the lock of a store until it is dropped.
+///
+/// ```
+/// use criba::storage::{Disk, Io, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # let storage = Disk::new(&path, Io::Pread);
+/// # storage.create_dir()?;
+/// let guard = storage.lock("LOCK")?;
+/// let error = storage.lock("LOCK").unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+/// drop(guard);
+/// assert!(storage.lock("LOCK").is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub trait LockGuard: Any + Send + Sync + fmt::Debug {}
