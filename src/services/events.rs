@@ -3,16 +3,50 @@
 use std::time::Duration;
 
 /// Something worth knowing that happened in the background.
+///
+/// ```
+/// use criba::EventKind;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let events = db.stats().events;
+/// let last = events.last().unwrap();
+/// assert!(matches!(last.what, EventKind::Flushed { entries: 1, .. }));
+/// println!("{:?} after open: {:?}", last.at, last.what);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
     /// Time since `open`.
     pub at: Duration,
-    /// What happened.
+    /// The event itself.
     pub what: EventKind,
 }
 
-/// What happened.
+/// The kinds of an [`Event`].
+///
+/// ```
+/// use criba::EventKind;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// // A program that runs for long looks now and then.
+/// for event in db.stats().events {
+///     match event.what {
+///         EventKind::Failed { what } => eprintln!("criba: {what}"),
+///         EventKind::DamagedFilter { segment } => eprintln!("criba: filter of {segment}"),
+///         _ => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {

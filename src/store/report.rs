@@ -1,10 +1,29 @@
-//! What `open` has found and done.
+//! The report of `open`.
 
 use std::path::PathBuf;
 
 use crate::loss::Loss;
 
-/// What `open` found and did.
+/// The report of `open`: what it found, and what it did.
+///
+/// ```
+/// use criba::Db;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// let db = Db::open(&path)?;
+/// db.put("apple", "red")?;
+/// db.close()?;
+/// # std::fs::write(path.join("notes.txt"), "").unwrap();
+/// let report = Db::open(&path)?.stats().recovery;
+/// assert!(report.clean && report.lost.is_empty());
+/// assert_eq!((report.batches, report.operations), (1, 1));
+/// // Somebody has put a file there.
+/// assert_eq!(report.unknown_files, ["notes.txt"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
@@ -16,8 +35,8 @@ pub struct RecoveryReport {
     pub operations: u64,
     /// Torn tails that were dropped: writes that were never acknowledged as durable.
     pub torn: Vec<TornTail>,
-    /// What was given up that no crash explains: see [`Recovery`](crate::Recovery). Empty when
-    /// nothing was damaged.
+    /// Bytes that were given up and whose damage no crash explains: see
+    /// [`Recovery`](crate::Recovery). Empty when nothing was damaged.
     pub lost: Vec<Loss>,
     /// Files that were kept under these names because they are damaged.
     pub quarantined: Vec<String>,
@@ -28,6 +47,35 @@ pub struct RecoveryReport {
 }
 
 /// A torn tail of a journal.
+///
+/// ```
+/// use criba::Db;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::builder(&path).map_journal(false).open()?;
+/// # db.put("apple", "red")?;
+/// # db.put("banana", "yellow")?;
+/// # let copy = dir.path().join("copy");
+/// # std::fs::create_dir(&copy).unwrap();
+/// # for entry in std::fs::read_dir(&path).unwrap() {
+/// #     let file = entry.unwrap();
+/// #     std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+/// #     if file.path().extension().is_some_and(|end| end == "journal") {
+/// #         let copy = std::fs::OpenOptions::new().write(true).open(copy.join(file.file_name()));
+/// #         copy.unwrap().set_len(file.metadata().unwrap().len() - 1).unwrap();
+/// #     }
+/// # }
+/// # let path = copy;
+/// // A crash has cut the last write short, which was not synced.
+/// let db = Db::open(&path)?;
+/// let torn = &db.stats().recovery.torn[0];
+/// assert!(torn.dropped_bytes > 0);
+/// assert!(db.contains_key("apple")? && !db.contains_key("banana")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TornTail {

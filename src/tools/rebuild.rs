@@ -9,13 +9,29 @@ use crate::manifest::SegmentMeta;
 use crate::segment::{self, Segment, SidecarOptions};
 use crate::store::Store;
 
-/// What [`Db::rebuild_filters`](crate::Db::rebuild_filters) did.
+/// The result of [`Db::rebuild_filters`](crate::Db::rebuild_filters).
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// for number in 0..1000 {
+///     db.put(format!("{number:03}"), "row")?;
+/// }
+/// db.flush()?;
+/// let done = db.rebuild_filters(..)?;
+/// // The filter fits: there was nothing to do.
+/// assert_eq!((done.segments, done.rebuilt), (1, 0));
+/// assert_eq!(done.written_bytes, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rebuilt {
     /// Segments that overlap the range.
     pub segments: u64,
-    /// Of these, given a new filter.
+    /// Segments among these that got a new filter.
     pub rebuilt: u64,
     /// Bytes of the new filter files.
     pub written_bytes: u64,

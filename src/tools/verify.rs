@@ -13,7 +13,30 @@ use crate::slice::Slice;
 use crate::store::Store;
 use crate::version::Run;
 
-/// What [`Db::verify`](crate::Db::verify) has found.
+/// The result of [`Db::verify`](crate::Db::verify).
+///
+/// ```
+/// use criba::{Db, Error};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # db.put("apple", "red")?;
+/// # db.flush()?;
+/// # let segment = path.join(format!("{:06}.seg", db.stats().segments().next().unwrap().id));
+/// # db.close()?;
+/// # let mut bytes = std::fs::read(&segment).unwrap();
+/// # bytes[0] ^= 1;
+/// # std::fs::write(&segment, bytes).unwrap();
+/// // The only data block is damaged.
+/// let db = Db::open(&path)?;
+/// let found = db.verify(|_read, _all| ())?;
+/// assert_eq!((found.segments, found.entries), (1, 0));
+/// assert!(matches!(found.findings[0], Error::Corrupt(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verification {
@@ -23,7 +46,7 @@ pub struct Verification {
     pub bytes: u64,
     /// Entries that could be read.
     pub entries: u64,
-    /// What is wrong: nothing when the store is sound. At most 100 for each segment.
+    /// All damage that was found: empty when the store is sound. At most 100 for each segment.
     pub findings: Vec<Error>,
 }
 

@@ -4,6 +4,25 @@
 use crate::sharded_counter::ShardedCounter;
 
 /// Point lookups, by where they ended.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// db.put("banana", "yellow")?;
+/// for key in ["apple", "banana", "cherry"] {
+///     db.get(key)?;
+/// }
+/// let lookups = db.stats().lookups;
+/// assert_eq!((lookups.lookups, lookups.memtable_hits), (3, 1));
+/// assert_eq!((lookups.segment_hits, lookups.absent), (1, 1));
+/// assert_eq!(lookups.reads_per_hit(), Some(1.0));
+/// assert_eq!(lookups.reads_per_absent(), Some(0.0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LookupStats {

@@ -38,7 +38,27 @@ impl Observer for Silent {
     fn run(&mut self, _: Source, _: Option<&Asked<'_>>) {}
 }
 
-/// What one lookup asked and cost. Made by [`Db::explain`](crate::Db::explain).
+/// The account of one lookup: what it asked, and what it cost. Made by
+/// [`Db::explain`](crate::Db::explain).
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// db.put("banana", "yellow")?;
+/// db.flush()?;
+/// let explanation = db.explain("apple")?;
+/// assert_eq!(explanation.value.as_ref().unwrap(), "red");
+/// // The newer run has no such key, and was not read to know it.
+/// assert_eq!(explanation.steps.len(), 3);
+/// assert_eq!((explanation.data_blocks(), explanation.block_reads()), (1, 1));
+/// assert_eq!(explanation.filter_pages(), 0);
+/// assert!(explanation.read_bytes() > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -46,35 +66,53 @@ pub struct Explanation {
     pub key: Slice,
     /// The value, if the key is there.
     pub value: Option<Slice>,
-    /// What was asked, in order; the lookup ends with the first step that has an answer.
+    /// The memtables and runs that were asked, in order. The lookup ends with the first one that
+    /// has an answer.
     pub steps: Vec<Step>,
-    /// Data blocks that the same lookup would ask for if no segment had a filter: one of each
+    /// Data blocks that the same lookup would ask for if no segment had a filter: one for each
     /// segment that covers the key, up to the one that has it.
     pub blocks_without_filters: u64,
 }
 
 /// One memtable or one run that was asked.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let explanation = db.explain("apple")?;
+/// let [memtable, segment] = &explanation.steps[..] else {
+///     panic!("{explanation}");
+/// };
+/// assert_eq!(memtable.data_blocks, 0);
+/// assert_eq!(segment.filter_kind, Some("bloomier"));
+/// assert_eq!((segment.data_blocks, segment.from_cache), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Step {
-    /// What was asked.
+    /// The memtable or run.
     pub source: Source,
     /// The kind of its filter, `bloom` or `bloomier`, if it has one. Memtables have a Bloom
     /// filter of their own, which is not counted here.
     pub filter_kind: Option<&'static str>,
-    /// What its filter said.
+    /// The answer of its filter.
     pub filter: FilterOutcome,
     /// Filter pages asked for; 0 when the filter is pinned.
     pub filter_pages: u64,
-    /// Ordinal of the data block that the filter named, or the fences if it did not. With
-    /// [`FilterOutcome::Refuted`] it was not asked for; where a filter stores only a part of the
-    /// ordinal, it is that part then.
+    /// Ordinal of the data block that the filter named, or the fences where the filter named none.
+    /// With [`FilterOutcome::Refuted`] this block was not asked for. It is then a part of the
+    /// ordinal, where the filter stores no more of it.
     pub block: Option<u32>,
     /// Data blocks asked for.
     pub data_blocks: u64,
-    /// Of these, read from storage; the others were in the cache.
+    /// Data blocks among these that were read from storage; the others were in the cache.
     pub block_reads: u64,
-    /// Of both, found in a cache.
+    /// Filter pages and data blocks that were found in a cache.
     pub from_cache: u64,
     /// Bytes read from storage.
     pub read_bytes: u64,
@@ -84,7 +122,26 @@ pub struct Step {
     pub took: Duration,
 }
 
-/// What was asked.
+/// The memtable or run that a [`Step`] asked.
+///
+/// ```
+/// use criba::Source;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// let before = db.explain("apple")?;
+/// assert_eq!(before.steps[0].source, Source::ActiveMemtable);
+/// db.flush()?;
+/// let after = db.explain("apple")?;
+/// assert!(matches!(
+///     after.steps[1].source,
+///     Source::Segment { run: 0, level: 0, .. }
+/// ));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -110,7 +167,29 @@ pub enum Source {
     },
 }
 
-/// What a filter said.
+/// The answer of a filter.
+///
+/// ```
+/// use criba::{BloomierBits, Db, FilterOutcome, FilterPolicy};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// let policy = FilterPolicy::Bloomier(BloomierBits::Block);
+/// let db = Db::builder(&path).filter(policy).open()?;
+/// for number in 0..1000 {
+///     db.put(format!("{number:04}"), [b'x'; 100])?;
+/// }
+/// db.flush()?;
+/// let explanation = db.explain("0500")?;
+/// let last = explanation.steps.last().unwrap();
+/// let FilterOutcome::Block { block, slot: None } = last.filter else {
+///     panic!("{last}");
+/// };
+/// assert_eq!(last.block, Some(block));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterOutcome {
@@ -134,6 +213,23 @@ pub enum FilterOutcome {
 }
 
 /// How a step ended.
+///
+/// ```
+/// use criba::Outcome;
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let outcome = |key| Ok::<_, criba::Error>(db.explain(key)?.steps.last().unwrap().outcome);
+/// assert_eq!(outcome("apple")?, Outcome::Found);
+/// assert_eq!(outcome("banana")?, Outcome::Absent);
+/// db.delete("apple")?;
+/// assert_eq!(outcome("apple")?, Outcome::Deleted);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {

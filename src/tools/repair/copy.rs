@@ -16,7 +16,32 @@ use crate::store::{Operations, Session, Store};
 
 use super::survey::{self, Survey};
 
-/// What [`Builder::repair`](crate::Builder::repair) has done.
+/// The result of [`Builder::repair`](crate::Builder::repair).
+///
+/// ```
+/// use criba::{Db, Slice};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// # let db = Db::open(&path)?;
+/// # db.put("apple", "red")?;
+/// # db.flush()?;
+/// # let segment = path.join(format!("{:06}.seg", db.stats().segments().next().unwrap().id));
+/// # db.put("banana", "yellow")?;
+/// # db.close()?;
+/// # let mut bytes = std::fs::read(&segment).unwrap();
+/// # bytes[0] ^= 1;
+/// # std::fs::write(&segment, bytes).unwrap();
+/// // The block with "apple" is damaged, "banana" is in the journal.
+/// let (repaired, _kept) = Db::builder(&path).repair_in_place(|_keys| ())?;
+/// assert_eq!((repaired.keys, repaired.operations), (1, 1));
+/// let (first, last) = repaired.lost[0].keys.as_ref().unwrap();
+/// let apple = Slice::from("apple");
+/// assert!(*first <= apple && apple <= *last);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Repaired {
@@ -30,11 +55,11 @@ pub struct Repaired {
     pub blocks: u64,
     /// Operations that were read from journals.
     pub operations: u64,
-    /// What could not be saved; at most some ten thousand.
+    /// Bytes that could not be saved; at most some ten thousand places.
     pub lost: Vec<Loss>,
     /// Losses beyond those listed.
     pub more_losses: u64,
-    /// What else there is to know, in sentences.
+    /// Everything else worth knowing, in sentences.
     pub remarks: Vec<String>,
 }
 
