@@ -2,8 +2,28 @@
 //! merge tree whose segment files carry their own filter.
 //!
 //! Before it reads a data block it asks the segment whether the key can be there, and, with a
-//! Bloomier filter, *where*. A lookup of a key that is there costs one read of the disk, of a key
-//! that is not there none.
+//! Bloomier filter, *where*. A lookup of a key that is there costs one read of the disk. A lookup
+//! of a key that is not there costs none.
+//!
+//! ```
+//! # fn main() -> criba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("data");
+//! let db = criba::Db::builder(&path).cache_bytes(0).open()?;
+//! for number in 0..1000 {
+//!     db.put(format!("{number:04}"), "value")?;
+//! }
+//! db.flush()?;
+//! for number in 0..999 {
+//!     assert!(db.contains_key(format!("{number:04}"))?);
+//!     assert!(!db.contains_key(format!("{number:04}?"))?);
+//! }
+//! let lookups = db.stats().lookups;
+//! assert_eq!(lookups.reads_per_hit(), Some(1.0));
+//! assert!(lookups.reads_per_absent().unwrap() < 0.05);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! The code of the filters is in the package `criba-filters` (`crates/criba-filters`).
 //!
