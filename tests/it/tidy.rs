@@ -1,6 +1,7 @@
 //! The rules of the house that no compiler checks.
 
 mod circles;
+mod examples;
 
 use std::collections::BTreeMap;
 use std::fs;
