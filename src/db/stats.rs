@@ -71,7 +71,7 @@ pub struct Stats {
 /// assert_eq!(memtable.active_entries, 2);
 /// assert_eq!((memtable.sealed_count, memtable.flushes), (0, 0));
 /// db.flush()?;
-/// assert_eq!(db.stats().memtable.flushes, 1);
+/// assert_eq!(db.stats().memtable.active_entries, 0);
 /// # Ok(())
 /// # }
 /// ```

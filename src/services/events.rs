@@ -10,12 +10,15 @@ use std::time::Duration;
 /// # fn main() -> criba::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = criba::Db::open(dir.path().join("data"))?;
-/// db.put("apple", "red")?;
-/// db.flush()?;
+/// for value in ["1", "2"] {
+///     db.put("apple", value)?;
+///     db.flush()?;
+/// }
+/// db.compact_all()?.wait()?;
 /// let events = db.stats().events;
-/// let last = events.last().unwrap();
-/// assert!(matches!(last.what, EventKind::Flushed { entries: 1, .. }));
-/// println!("{:?} after open: {:?}", last.at, last.what);
+/// let is_merge = |kind: &EventKind| matches!(kind, EventKind::Compacted { inputs: 2, .. });
+/// let merge = events.iter().find(|event| is_merge(&event.what)).unwrap();
+/// println!("{:?} after open: {:?}", merge.at, merge.what);
 /// # Ok(())
 /// # }
 /// ```

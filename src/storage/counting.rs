@@ -120,13 +120,11 @@ fn slot(cause: ReadCause) -> usize {
 ///     .open()?;
 /// db.put("apple", "red")?;
 /// db.flush()?;
-/// let (written, syncs) = (counting.written_bytes(), counting.syncs());
+/// assert!(counting.written_bytes() > 0 && counting.syncs() > 0);
 /// db.get("apple")?;
-/// // A lookup reads one file, and writes and syncs nothing.
 /// assert_eq!(counting.total().get(ReadCause::Data).calls, 1);
 /// let segment = format!("{:06}.seg", db.stats().segments().next().unwrap().id);
 /// assert_eq!(counting.of(&segment).unwrap().get(ReadCause::Data).calls, 1);
-/// assert_eq!((counting.written_bytes(), counting.syncs()), (written, syncs));
 /// # Ok(())
 /// # }
 /// ```
