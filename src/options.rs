@@ -212,7 +212,7 @@ pub(crate) struct FilterLoading {
 /// # fn main() -> criba::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("data");
-/// // The last 30 days, and no more than 10 GB of them.
+/// // The last 30 days, and at most 10 GB of them.
 /// let strategy = Strategy::Fifo {
 ///     bytes: 10_000_000_000,
 ///     age: Some(std::time::Duration::from_secs(30 * 86_400)),
@@ -320,7 +320,7 @@ impl Default for TreeShape {
     }
 }
 
-/// What `open` does when a journal is damaged in a way that no crash explains.
+/// How `open` deals with a journal that is damaged in a way that no crash explains.
 ///
 /// Every mode drops a torn end that was never promised. The modes differ in how much else they
 /// give up, and that only when the strict way refuses. Each loss is in

@@ -126,8 +126,8 @@ impl Builder {
         self
     }
 
-    /// What to do when a journal is damaged in a way that no crash explains. Default
-    /// [`Recovery::Strict`]: refuse.
+    /// How `open` deals with a journal that is damaged in a way that no crash explains. Default
+    /// [`Recovery::Strict`]: it refuses.
     ///
     /// ```
     /// use criba::{Db, Recovery};

@@ -55,7 +55,7 @@ pub struct Stats {
     pub stalls: StallStats,
     /// The newest events, oldest first; at most 256 are kept.
     pub events: Vec<Event>,
-    /// What `open` found and did.
+    /// The report of `open`.
     pub recovery: RecoveryReport,
 }
 

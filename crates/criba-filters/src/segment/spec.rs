@@ -64,6 +64,16 @@ pub enum FilterSpec {
 }
 
 /// The width of a Bloomier filter's values, in bits per key.
+///
+/// ```
+/// use criba_filters::segment::{BloomierBits, FilterSpec};
+///
+/// // As many as the place of a key needs.
+/// assert_eq!(FilterSpec::Bloomier(BloomierBits::Slot).check(), Ok(()));
+/// // A number of one's own: 1 to 64, and fractions count.
+/// assert_eq!(FilterSpec::Bloomier(BloomierBits::Rejecting(9.5)).check(), Ok(()));
+/// assert!(FilterSpec::Bloomier(BloomierBits::BitsPerKey(0.5)).check().is_err());
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum BloomierBits {
     /// This many bits per key, 1.0 to 64.0; fractions are honoured on average. Block bits come first,
