@@ -7,7 +7,7 @@
 //! A function for some processors cannot be inlined into code for all of them. So the form is chosen
 //! once for a lookup, and what follows is compiled for each form as a whole.
 #![cfg_attr(
-    target_arch = "x86_64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
     expect(
         unsafe_code,
         reason = "a function that not every processor executes is called on a promise"
@@ -18,6 +18,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 mod popcnt;
 mod portable;
@@ -41,7 +43,7 @@ pub(crate) type Four = [u64; 4];
 const COUNTED: bool = cfg!(target_feature = "popcnt");
 
 /// What each probe of a key is multiplied by from the first on: powers of one number.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const PROBE_POWERS: [u32; super::math::PROBES_MAX as usize] = {
     let mut powers = [1u32; super::math::PROBES_MAX as usize];
     let mut i = 1;
@@ -66,6 +68,8 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 /// Calls a function of the form.
@@ -87,6 +91,11 @@ macro_rules! in_form {
                 // SAFETY: the features were detected, by the invariant of `Kind`.
                 unsafe { popcnt::$step($($argument),*) }
             }
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => {
+                // SAFETY: the features were detected, by the invariant of `Kind`.
+                unsafe { neon::$step($($argument),*) }
+            }
             Kind::Portable => $portable,
         }
     };
@@ -107,6 +116,10 @@ impl Form {
                 return Self(Kind::Popcnt);
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        if neon::is_available() {
+            return Self(Kind::Neon);
+        }
         Self(Kind::Portable)
     }
 
@@ -123,6 +136,8 @@ impl Form {
             ];
             all.extend(others.iter().filter(|other| other.1).map(|other| other.0));
         }
+        #[cfg(target_arch = "aarch64")]
+        all.extend(neon::is_available().then_some(Kind::Neon));
         all.into_iter().map(Self).collect()
     }
 

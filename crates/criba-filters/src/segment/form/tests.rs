@@ -15,6 +15,9 @@ fn the_form_in_use_is_among_those_that_are_tested() {
     let all = Form::all();
     assert_eq!(all[0].0, Kind::Portable);
     assert_eq!(all.last().map(|form| form.0), Some(Form::detect().0));
+    // Every aarch64 system that the standard library runs on has these vectors.
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    assert_eq!(Form::detect().0, Kind::Neon);
 }
 
 #[test]
