@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn readers_see_what_writers_have_published() {
         const KEYS: u64 = if cfg!(miri) { 100 } else { 10_000 };
-        let filter = MemoryBloom::new(40_000, 12.0);
+        let filter = MemoryBloom::new(4 * KEYS as usize, 12.0);
         let published: [AtomicU64; 4] = Default::default();
         std::thread::scope(|scope| {
             for (writer, count) in published.iter().enumerate() {
