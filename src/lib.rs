@@ -51,6 +51,8 @@ mod origin;
 
 mod sharded_counter;
 
+mod priority;
+
 mod locks;
 
 mod remains;

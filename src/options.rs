@@ -388,6 +388,8 @@ pub(crate) struct Options {
     pub(crate) compaction_rate: Option<u64>,
     pub(crate) compaction: Compaction,
     pub(crate) compaction_threads: usize,
+    /// Steps by which their priority is lower.
+    pub(crate) compaction_niceness: u8,
     pub(crate) residency: FilterResidency,
     pub(crate) customs: CustomFilters,
     pub(crate) cache_bytes: u64,
@@ -472,6 +474,7 @@ impl Default for Options {
             compaction_rate: None,
             compaction: Compaction::default(),
             compaction_threads: 2,
+            compaction_niceness: 10,
             residency: FilterResidency::default(),
             customs: CustomFilters::default(),
             cache_bytes: 64 << 20,

@@ -75,6 +75,10 @@ impl Db {
     ///
     /// Keys have 0 to 65,535 bytes (the empty key is a key), values up to 1 GiB.
     ///
+    /// A `get` followed by a `put` is not one step: of two threads that add to a counter in this way
+    /// at once, one may overwrite what the other has put. Let one thread do it, or guard both calls
+    /// with a lock of the program.
+    ///
     /// ```
     /// use criba::{Error, MAX_KEY_BYTES};
     ///
@@ -177,6 +181,31 @@ impl Db {
         let key = key.as_ref();
         check_limits(key, &[])?;
         self.store().commit_one(Operation::delete(key), durability)
+    }
+
+    /// Deletes a key and returns the value that it had, with the durability of the store's options.
+    /// Of several threads that take a key, one gets the value.
+    ///
+    /// Writers wait while the key is looked up, which may take a read of the disk.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("job", "send the letter")?;
+    /// assert_eq!(db.take("job")?.unwrap(), "send the letter");
+    /// assert_eq!(db.take("job")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::put`] and [`Db::get`]. After an error of the write the key may be deleted or not.
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let key = key.as_ref();
+        check_limits(key, &[])?;
+        self.store().take(key, self.store().options().durability)
     }
 
     /// The value of a key.

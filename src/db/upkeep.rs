@@ -3,7 +3,7 @@
 use crate::bounds::{KeyRange, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::segment::Inspection;
-use crate::tools::{Rebuilt, Verification, rebuild_filters, verify};
+use crate::tools::{Rebuilt, Verification, disk_bytes, rebuild_filters, verify};
 use crate::tree::{Explanation, approximate_len, approximate_len_in};
 
 use super::account;
@@ -98,7 +98,8 @@ impl Db {
     ///
     /// Reads every data block of these segments once and writes only filters. A compaction makes
     /// fitting filters by itself for the segments that it writes. This call is for the others,
-    /// after a change of the policy or of the shape of the tree.
+    /// after a change of the policy or of the shape of the tree. Calls `watch` after each segment with
+    /// the number of entries done and the number of all.
     ///
     /// ```
     /// use criba::{BloomierBits, Db, FilterPolicy};
@@ -115,7 +116,8 @@ impl Db {
     /// // The store has one segment so far, and that has no filter.
     /// let policy = FilterPolicy::Bloomier(BloomierBits::Block);
     /// let db = Db::builder(&path).filter(policy).open()?;
-    /// let done = db.rebuild_filters(..)?;
+    /// let watch = |done, all| println!("{done} of {all} entries");
+    /// let done = db.rebuild_filters(.., watch)?;
     /// assert_eq!((done.segments, done.rebuilt), (1, 1));
     /// let stats = db.stats();
     /// let filter = stats.segments().next().unwrap().filter.as_ref();
@@ -127,8 +129,12 @@ impl Db {
     /// # Errors
     ///
     /// Failures of reading and writing. Filters that were finished before are in use.
-    pub fn rebuild_filters(&self, range: impl KeyRange) -> Result<Rebuilt> {
-        rebuild_filters(self.store(), &range.into_bounds())
+    pub fn rebuild_filters(
+        &self,
+        range: impl KeyRange,
+        mut watch: impl FnMut(u64, u64),
+    ) -> Result<Rebuilt> {
+        rebuild_filters(self.store(), &range.into_bounds(), &mut watch)
     }
 
     /// Reads all segments whole and verifies them. It checks every checksum, the order of entries
@@ -158,6 +164,31 @@ impl Db {
     /// [`Error::Closed`]. Damage on disk is no error here: the findings list it.
     pub fn verify(&self, mut watch: impl FnMut(u64, u64)) -> Result<Verification> {
         verify(self.store(), &mut watch)
+    }
+
+    /// Bytes of all files of the store: segments, filter files, journals, manifest. A mapped journal
+    /// is longer than what was written to it, by up to 1 MiB.
+    ///
+    /// Opens each file to ask for its length, and reads nothing. [`RunStats::file_bytes`](crate::RunStats::file_bytes) has the
+    /// bytes of the live segments alone, without a call to the system.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// assert!(db.disk_bytes()? > db.stats().runs[0].file_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to list or open files.
+    pub fn disk_bytes(&self) -> Result<u64> {
+        self.store().monitor().origin().check()?;
+        disk_bytes(self.store())
     }
 
     /// State and counters. Reads nothing. In a forked child all of them are zero.

@@ -52,6 +52,7 @@ impl Options {
             self.check_filter(*policy)?;
         }
         within("compaction_threads", &self.compaction_threads, &(1..=16))?;
+        within("compaction_niceness", &self.compaction_niceness, &(0..=19))?;
         within("level_ratio", &self.tree.ratio, &(2..=100))?;
         within("level0_runs", &self.tree.level0_runs, &(1..=1000))?;
         within("level_base_bytes", &self.tree.base_bytes, &BASE_BYTES)?;

@@ -198,7 +198,8 @@ impl Segment {
             (Some(FilterSpec::Bloomier(bits)), FilterKind::Bloomier) => match bits {
                 BloomierBits::BitsPerKey(bits) | BloomierBits::Rejecting(bits) => near(bits),
                 BloomierBits::Block => near(place_bits),
-                BloomierBits::Slot => filter.r_bits() > place_bits,
+                // Where blocks have one group, a slot takes no bits.
+                BloomierBits::Slot => filter.r_bits() > place_bits || filter.last_slot() == Some(0),
             },
             (Some(FilterSpec::Custom), FilterKind::Custom) => customs
                 .first()

@@ -9,8 +9,10 @@ use crate::format::batch::{ONE_BYTES_MAX, Operation, Payload};
 use crate::key::Sequence;
 use crate::options::Durability;
 use crate::services::Tally;
+use crate::slice::Slice;
 use crate::tree::Insertion;
 
+use super::log::Writing;
 use super::rotate::RotateReason;
 use super::state::Store;
 
@@ -43,16 +45,49 @@ impl Store {
         }
     }
 
-    fn write(&self, payload: Payload<'_>, durability: Durability) -> Result<()> {
-        let log = self.log();
-        let mut writing = log.turn();
+    /// Deletes a key, and returns the value that it had. No other write comes in between.
+    pub(crate) fn take(&self, key: &[u8], durability: Durability) -> Result<Option<Slice>> {
         self.monitor().check_writable()?;
-        self.begin_session(&mut writing)?;
+        let deletion = Operation::delete(key);
+        let mut bytes = Vec::with_capacity(deletion.encoded_bytes());
+        deletion.encode(&mut bytes);
+        let payload = Payload::Encoded {
+            bytes: &bytes,
+            count: 1,
+        };
+        self.make_room(payload.bytes())?;
+        let mut writing = self.log().turn();
+        let value = self.tree().get(key, || self.visible())?;
+        if value.is_some() {
+            self.write_in_turn(&mut writing, payload, durability)?;
+        }
+        drop(writing);
+        if durability == Durability::Sync {
+            self.log().sync_to(self.visible())?;
+        }
+        Ok(value)
+    }
+
+    fn write(&self, payload: Payload<'_>, durability: Durability) -> Result<()> {
+        let mut writing = self.log().turn();
+        self.write_in_turn(&mut writing, payload, durability)
+    }
+
+    #[inline]
+    fn write_in_turn(
+        &self,
+        writing: &mut Writing,
+        payload: Payload<'_>,
+        durability: Durability,
+    ) -> Result<()> {
+        let log = self.log();
+        self.monitor().check_writable()?;
+        self.begin_session(writing)?;
         let (bytes, limit) = (writing.active().bytes(), self.options().memtable_bytes);
         if bytes >= limit && self.tree().view().sealed.len() < self.options().sealed_memtables_max {
-            self.rotate(&mut writing, RotateReason::MoreWrites)?;
+            self.rotate(writing, RotateReason::MoreWrites)?;
         } else if bytes >= limit / 2 {
-            self.request_journal(&mut writing, None);
+            self.request_journal(writing, None);
         }
         let (active, Some(journal)) = writing.parts() else {
             return Err(Error::Closed);

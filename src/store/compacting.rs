@@ -13,6 +13,7 @@ use crate::bounds::Bounds;
 use crate::compaction::{self, Plan, Progress};
 use crate::error::{Error, Result, chain};
 use crate::options::Compaction;
+use crate::priority;
 use crate::tree::{Claims, MergePlan, parts_max};
 
 use super::compactor::{Choice, Job, Offer, Queue, Task, inputs_of};
@@ -107,6 +108,7 @@ impl Store {
 impl Store {
     /// A background thread: compacts until it shall stop.
     fn run_compactions(&self) {
+        priority::lower(self.options().compaction_niceness);
         let ended = self.monitor().or_poison("compaction", || {
             self.compact_until_stopped();
             Ok(())

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Result, chain};
-use crate::services::{EventKind, Tally};
 use crate::tree::Sealed;
 
 use super::flusher::Task;
@@ -51,18 +50,11 @@ impl Store {
 
     fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {
         let started = Instant::now();
-        let bytes = self.tree().flush(sealed)?;
+        self.tree().flush(sealed)?;
         self.log().note_durable(sealed.last);
         self.log().forget_journals_before(sealed.floor.id);
         self.log().remove_journals_before(sealed.floor.id);
-        let took = started.elapsed();
-        self.tree().note_flush_time(sealed, took);
-        self.monitor().count(Tally::Flushes, 1);
-        self.monitor().event(EventKind::Flushed {
-            entries: sealed.table.entry_count(),
-            bytes,
-            took,
-        });
+        self.tree().note_flush_time(sealed, started.elapsed());
         self.tree_changed();
         Ok(())
     }

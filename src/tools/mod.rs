@@ -2,10 +2,12 @@
 
 mod rebuild;
 pub(crate) mod repair;
+mod size;
 mod verify;
 
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::rebuild_filters;
 pub use repair::Repaired;
+pub(crate) use size::disk_bytes;
 pub use verify::Verification;
 pub(crate) use verify::verify;

@@ -19,7 +19,7 @@ use crate::store::Store;
 ///     db.put(format!("{number:03}"), "row")?;
 /// }
 /// db.flush()?;
-/// let done = db.rebuild_filters(..)?;
+/// let done = db.rebuild_filters(.., |_, _| {})?;
 /// // The filter fits: there was nothing to do.
 /// assert_eq!((done.segments, done.rebuilt), (1, 0));
 /// assert_eq!(done.written_bytes, 0);
@@ -39,12 +39,23 @@ pub struct Rebuilt {
 
 /// Rebuilds the filters of all segments that overlap a range, where they are not what the policy
 /// asks for.
-pub(crate) fn rebuild_filters(store: &Store, range: &Bounds) -> Result<Rebuilt> {
+pub(crate) fn rebuild_filters(
+    store: &Store,
+    range: &Bounds,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<Rebuilt> {
     store.monitor().check_writable()?;
     let mut done = Rebuilt::default();
     let version = store.tree().version();
     let overlapping = version.segments().filter(|one| one.overlaps(range));
-    for id in overlapping.map(|segment| segment.meta.id) {
+    let all: Vec<(u64, u64)> = overlapping
+        .map(|one| (one.meta.id, one.counts().entries))
+        .collect();
+    let entries = all.iter().map(|(_, entries)| entries).sum();
+    let mut passed = 0;
+    for (id, here) in all {
+        watch(passed, entries);
+        passed += here;
         if !store.claim(id)? {
             continue;
         }
@@ -56,6 +67,7 @@ pub(crate) fn rebuild_filters(store: &Store, range: &Bounds) -> Result<Rebuilt> 
             done.written_bytes += bytes;
         }
     }
+    watch(passed, entries);
     Ok(done)
 }
 

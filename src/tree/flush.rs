@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::compaction::{Output, OutputOptions, Retain};
 use crate::cursor::{Cursor, Direction};
@@ -15,12 +15,13 @@ use super::state::Tree;
 use super::view::{Sealed, View};
 
 impl Tree {
-    /// Writes a sealed memtable to segments and makes them live. Returns their bytes.
-    pub(crate) fn flush(&self, sealed: &Arc<Sealed>) -> Result<u64> {
+    /// Writes a sealed memtable to segments and makes them live.
+    pub(crate) fn flush(&self, sealed: &Arc<Sealed>) -> Result<()> {
+        let started = Instant::now();
         self.write_segments(sealed, |finished| {
             // Before anybody sees that it was: they take the tree to be idle no earlier.
             self.work_times().flushed(self.services().now_ms());
-            self.install_flushed(sealed, finished)
+            self.install_flushed(sealed, finished, started)
         })
     }
 
@@ -124,8 +125,13 @@ impl Tree {
         Ok((added, segments))
     }
 
-    /// Makes the new segments live: first durably, then for readers. Returns their bytes.
-    fn install_flushed(&self, sealed: &Arc<Sealed>, finished: Vec<Finished>) -> Result<u64> {
+    /// Makes the new segments live: first durably, then for readers.
+    fn install_flushed(
+        &self,
+        sealed: &Arc<Sealed>,
+        finished: Vec<Finished>,
+        started: Instant,
+    ) -> Result<()> {
         let bytes = finished.iter().map(|finished| finished.meta.file_len).sum();
         let services = self.services();
         services.monitor.count(Tally::FlushedBytes, bytes);
@@ -135,12 +141,19 @@ impl Tree {
             edit.floor = Some(sealed.floor);
             self.add_traffic(manifest, edit);
         })?;
+        // Before whoever waits for this flush sees that it was.
+        services.monitor.count(Tally::Flushes, 1);
+        services.monitor.event(EventKind::Flushed {
+            entries: sealed.table.entry_count(),
+            bytes,
+            took: started.elapsed(),
+        });
         self.install(|view| {
             let waits = |one: &&Arc<Sealed>| !Arc::ptr_eq(one, sealed);
             let sealed = view.sealed.iter().filter(waits).cloned().collect();
             let version = view.version.with(segments, &[]);
             View::new(Arc::clone(&view.active), sealed, Arc::new(version))
         });
-        Ok(bytes)
+        Ok(())
     }
 }

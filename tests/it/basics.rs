@@ -558,8 +558,66 @@ fn ranges_need_no_annotation() {
     );
     db.compact(..).unwrap().wait().unwrap();
     assert_eq!(db.approximate_len_in(..), 4);
-    db.rebuild_filters("a"..).unwrap();
+    db.rebuild_filters("a".., |_, _| {}).unwrap();
     let mut steps = 0;
     db.verify(|_, _| steps += 1).unwrap();
     assert!(steps > 0);
+}
+
+#[test]
+fn what_is_taken_is_gone_and_one_thread_gets_it() {
+    let memory = Memory::new();
+    let db = Db::builder("take")
+        .storage(Arc::new(memory.clone()))
+        .open()
+        .unwrap();
+    for n in 0..1000_u32 {
+        db.put(n.to_le_bytes(), (n ^ 1).to_le_bytes()).unwrap();
+        if n == 500 {
+            db.flush().unwrap();
+        }
+    }
+    let taken: usize = std::thread::scope(|scope| {
+        let takers = [(); 4].map(|()| {
+            scope.spawn(|| {
+                let take = |n: &u32| match db.take(n.to_le_bytes()).unwrap() {
+                    Some(value) => value == (n ^ 1).to_le_bytes(),
+                    None => false,
+                };
+                (0..1000).filter(take).count()
+            })
+        });
+        takers.map(|taker| taker.join().unwrap()).iter().sum()
+    });
+    assert_eq!(taken, 1000);
+    assert!(db.is_empty().unwrap());
+    // A key that is not there costs no write.
+    let sequence = db.stats().sequence;
+    assert_eq!(db.take("nowhere").unwrap(), None);
+    assert_eq!(db.stats().sequence, sequence);
+    db.put("kept", "long").unwrap();
+    db.take("kept").unwrap();
+    drop(db);
+    let image = memory.crash(Survivors::Everything);
+    let db = Db::builder("take").storage(Arc::new(image)).open().unwrap();
+    assert_eq!(db.len().unwrap(), 0);
+}
+
+#[test]
+fn the_size_on_disk_is_that_of_all_files() {
+    let memory = Memory::new();
+    let db = Db::builder("size")
+        .storage(Arc::new(memory.clone()))
+        .open()
+        .unwrap();
+    for n in 0..1000_u32 {
+        db.put(n.to_le_bytes(), [1; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.put("in the journal", [1; 100]).unwrap();
+    let names = memory.list().unwrap();
+    let bytes = |name: &String| memory.bytes_of(name).unwrap().len() as u64;
+    let files: u64 = names.iter().map(bytes).sum();
+    assert_eq!(db.disk_bytes().unwrap(), files);
+    assert!(files > 100_000);
 }

@@ -146,7 +146,7 @@ fn without_the_filter_lookups_are_right_and_read() {
     assert!(filter.custom.unwrap().contains("does not have"));
     assert!(filter.damage.is_none());
     // A filter of the store takes its place when asked.
-    let rebuilt = db.rebuild_filters(..).unwrap();
+    let rebuilt = db.rebuild_filters(.., |_, _| {}).unwrap();
     assert_eq!(rebuilt.rebuilt, 2);
     assert!(check(&db) < u64::from(KEYS / 10));
 }
@@ -160,7 +160,7 @@ fn a_filter_that_breaks_its_promise_is_left_out() {
         assert_eq!(not_built(&db), 2, "{filter:?}");
         assert!(db.stats().segments().all(|one| one.filter.is_none()));
         // Nor is it built anew.
-        let refused = db.rebuild_filters(..).unwrap_err();
+        let refused = db.rebuild_filters(.., |_, _| {}).unwrap_err();
         assert!(matches!(refused, Error::Invalid(_)), "{refused}");
     }
 }

@@ -270,7 +270,7 @@ fn used() {
             ("sync", db.sync()),
             ("flush", db.flush()),
             ("compact", db.compact_all().map(drop)),
-            ("rebuild", db.rebuild_filters(..).map(drop)),
+            ("rebuild", db.rebuild_filters(.., |_, _| {}).map(drop)),
             ("get", db.get(key(1)).map(drop)),
             ("get_many", db.get_many(&[key(1)]).map(drop)),
             ("contains_key", db.contains_key(key(1)).map(drop)),

@@ -152,7 +152,7 @@ fn write(db: &Db, (round, thread): (u64, usize), numbers: std::ops::Range<u64>) 
             0 => db.flush().unwrap(),
             1 => db.compact_all().unwrap().wait().unwrap(),
             2 => db.sync().unwrap(),
-            3 => drop(db.rebuild_filters(..).unwrap()),
+            3 => drop(db.rebuild_filters(.., |_, _| {}).unwrap()),
             _ => {}
         }
     }

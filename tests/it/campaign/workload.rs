@@ -370,7 +370,7 @@ impl<'a> Life<'a> {
         self.rebuilds += 1;
         self.close()?;
         self.open()?;
-        self.db().rebuild_filters(..)?;
+        self.db().rebuild_filters(.., |_, _| {})?;
         Ok(())
     }
 

@@ -157,7 +157,7 @@ fn merges_and_moves_under_other_strategies_keep_the_newest_time() {
         minute(&memory, 50);
         let db = open(&memory, strategy);
         db.compact_all().unwrap().wait().unwrap();
-        db.rebuild_filters(..).unwrap();
+        db.rebuild_filters(.., |_, _| {}).unwrap();
         assert_eq!(entries(&db), 20);
         db.close().unwrap();
         let db = open(&memory, HOURLY);

@@ -117,7 +117,7 @@ fn build_with_filter_files() -> Store {
         db.close().unwrap();
     }
     let db = builder(Arc::new(memory.clone())).open().unwrap();
-    assert_eq!(db.rebuild_filters(..).unwrap().rebuilt, 2);
+    assert_eq!(db.rebuild_filters(.., |_, _| {}).unwrap().rebuilt, 2);
     db.close().unwrap();
     Store {
         memory,
@@ -186,7 +186,7 @@ fn show_and_mend(image: &Memory, what: &str) {
     let findings = db.verify(&mut |_, _| {}).unwrap().findings;
     assert_eq!(findings.len(), 1, "{what}: {findings:?}");
     assert!(db.stats().to_string().contains("DAMAGED"), "{what}");
-    assert_eq!(db.rebuild_filters(..).unwrap().rebuilt, 1);
+    assert_eq!(db.rebuild_filters(.., |_, _| {}).unwrap().rebuilt, 1);
     let findings = db.verify(&mut |_, _| {}).unwrap().findings;
     assert!(findings.is_empty(), "{what}: {findings:?}");
 }

@@ -133,7 +133,7 @@ fn write(memory: &Memory, expected: Option<&Content>) {
     let written = db
         .put("written", "later")
         .and_then(|()| db.flush())
-        .and_then(|()| db.rebuild_filters(..).map(drop))
+        .and_then(|()| db.rebuild_filters(.., |_, _| {}).map(drop))
         .and_then(|()| db.compact_all()?.wait());
     drop(db);
     let Some(expected) = expected.filter(|content| content.len() < ENTRIES_MAX - 1) else {
