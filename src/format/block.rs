@@ -9,12 +9,17 @@ use std::cmp::Ordering;
 use super::cursor::{Cursor, Malformed};
 use super::{four_bytes, varint};
 use crate::key::{self, Kind, Sequence};
+use criba_filters::prefetch;
 
 /// Bytes before the first entry: base sequence, entry count, group count.
 pub(crate) const HEADER_BYTES: usize = 16;
 
 /// Payloads up to this length have offsets of two bytes, longer ones of four.
 const NARROW_MAX: usize = 0xffff;
+
+/// Bytes before the place where a group is guessed that are fetched as well, and most of the group.
+const GUESS_BYTES: usize = 64;
+const GROUP_BYTES_MAX: usize = 1024;
 
 /// One entry, as given to a [`Builder`] or decoded from a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -361,6 +366,24 @@ impl Shape {
         Ok(low)
     }
 
+    /// Begins to fetch a group from where it lies if all take about as much: where it is will be known
+    /// only when the offsets are there.
+    #[inline]
+    fn prefetch(&self, payload: &[u8], group: u32) {
+        let entries = self.entries_end.saturating_sub(HEADER_BYTES);
+        let each = entries.checked_div(self.groups as usize).unwrap_or(0);
+        let guess = HEADER_BYTES.saturating_add(each.saturating_mul(group as usize));
+        let first = guess.saturating_sub(GUESS_BYTES);
+        let count = each.min(GROUP_BYTES_MAX).saturating_add(GUESS_BYTES);
+        prefetch(payload, first, count);
+    }
+
+    /// Begins to fetch the offsets of the groups.
+    #[inline]
+    pub(crate) fn prefetch_offsets(&self, payload: &[u8]) {
+        prefetch(payload, self.entries_end, 1);
+    }
+
     /// Finds the newest entry of `key` that is at most `sequence`.
     ///
     /// A given `group` is where the newest entry of the key is if it is here at all (the slot of
@@ -377,7 +400,10 @@ impl Shape {
     ) -> Result<Found, Malformed> {
         let entered_by_slot = group.is_some();
         let mut group = match group {
-            Some(group) => group,
+            Some(group) => {
+                self.prefetch(payload, group);
+                group
+            }
             None => self.group_of(payload, key, sequence)?,
         };
         let mut equal = false;

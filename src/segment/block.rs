@@ -17,10 +17,23 @@ const OVERHEAD_BYTES: u64 = 96;
 const PLAIN_BYTES_MAX: usize = MAX_VALUE_BYTES + MAX_KEY_BYTES + (1 << 20);
 
 /// A data block whose checksum has been verified.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) payload: Slice,
     pub(crate) shape: Shape,
+}
+
+/// What is copied is about to be searched: what that needs first is on its way while the reference
+/// is counted, which takes a look at memory as well.
+impl Clone for Block {
+    #[inline]
+    fn clone(&self) -> Block {
+        self.shape.prefetch_offsets(&self.payload);
+        Block {
+            payload: self.payload.clone(),
+            shape: self.shape,
+        }
+    }
 }
 
 impl Block {

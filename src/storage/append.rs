@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::window::Window;
 use super::{AppendFile, SyncFile, limit, mappable};
@@ -17,6 +17,7 @@ use super::{AppendFile, SyncFile, limit, mappable};
 #[derive(Debug)]
 pub(super) struct Appended {
     file: Arc<File>,
+    is_synced: Arc<AtomicBool>,
     /// Bytes appended; the file may be longer.
     len: u64,
     /// The file is made longer ahead of what is appended.
@@ -27,6 +28,7 @@ pub(super) struct Appended {
 #[derive(Debug)]
 pub(super) struct Synced {
     file: Arc<File>,
+    is_synced: Arc<AtomicBool>,
 }
 
 impl Appended {
@@ -34,6 +36,7 @@ impl Appended {
     pub(super) fn new(file: File) -> Appended {
         Appended {
             file: Arc::new(file),
+            is_synced: Arc::default(),
             len: 0,
             window: None,
             was_reserved: false,
@@ -97,18 +100,19 @@ impl AppendFile for Appended {
         if !mappable::is_mappable(&self.file) {
             return;
         }
-        self.window = Window::open(&self.file, self.len).ok();
+        self.window = Window::open(&self.file, &self.is_synced, self.len).ok();
         // An attempt that failed may have made the file longer all the same.
         self.was_reserved = true;
     }
 
     fn sync(&self) -> io::Result<()> {
-        sync(&self.file)
+        sync(&self.file, &self.is_synced)
     }
 
     fn syncer(&self) -> Arc<dyn SyncFile> {
         Arc::new(Synced {
             file: Arc::clone(&self.file),
+            is_synced: Arc::clone(&self.is_synced),
         })
     }
 }
@@ -149,11 +153,12 @@ fn copy_first_byte_last(room: &mut [u8], parts: &[&[u8]]) {
 
 impl SyncFile for Synced {
     fn sync(&self) -> io::Result<()> {
-        sync(&self.file)
+        sync(&self.file, &self.is_synced)
     }
 }
 
-fn sync(file: &File) -> io::Result<()> {
+fn sync(file: &File, is_synced: &AtomicBool) -> io::Result<()> {
+    is_synced.store(true, Ordering::Relaxed);
     // fdatasync leaves out times only: the length is needed to read the data back, and is
     // written with it. Pages that were written to through a map are synced like others.
     file.sync_data()

@@ -2,18 +2,28 @@
 //!
 //! Room is reserved and mapped piece by piece; an append is copied to the piece and needs no system
 //! call. The file is longer than what was appended then, by zeros.
+//!
+//! Room that was written with zeros is cheaper to fill than room that is only allocated: the system
+//! keeps it in pieces of many pages, and the first touch of each piece maps it whole. But a sync
+//! writes whole pieces. So room is allocated at first, and after each sync.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{Advice, MmapMut};
 
 use super::{RESERVE_MIN, limit};
 
-/// Bytes that are reserved and mapped at a time. An append that needs more gets a longer piece.
-const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes that are reserved and mapped at a time, by allocation and by zeros. An append that needs
+/// more gets a longer piece.
+const ALLOCATED_BYTES: u64 = 1 << 20;
+const ZEROED_BYTES: u64 = 256 << 10;
+
+static ZEROS: [u8; ZEROED_BYTES as usize] = [0; ZEROED_BYTES as usize];
 
 /// Offsets of maps are multiples of the page size, which is this or a divisor of it.
 const PAGE_BYTES: u64 = 64 << 10;
@@ -27,13 +37,24 @@ struct Piece {
 }
 
 impl Piece {
-    /// Makes the file longer, and maps a piece in which there is room for so many bytes at `offset`.
-    fn open(file: &File, offset: u64, bytes: usize) -> io::Result<Piece> {
+    /// Makes the file longer, and maps a piece in which there is room for so many bytes at `offset`,
+    /// where the file's content ends.
+    fn open(file: &File, offset: u64, bytes: usize, by_zeros: bool) -> io::Result<Piece> {
         let start = offset / PAGE_BYTES * PAGE_BYTES;
         let needed = offset + bytes as u64 + RESERVE_MIN as u64;
-        let len = needed.next_multiple_of(PIECE_BYTES) - start;
-        limit::check(start + len)?;
-        allocate(file, start, len)?;
+        let step = if by_zeros {
+            ZEROED_BYTES
+        } else {
+            ALLOCATED_BYTES
+        };
+        let end = needed.next_multiple_of(step);
+        let len = end - start;
+        limit::check(end)?;
+        if by_zeros {
+            write_zeros(file, offset..end)?;
+        } else {
+            allocate(file, start, len)?;
+        }
         let map = map_for_writing(file, start, len)?;
         // Pages that were read ahead of a touch would be zeros.
         map.advise(Advice::Random).ok();
@@ -52,14 +73,22 @@ impl Piece {
 #[derive(Debug)]
 pub(super) struct Window {
     file: Arc<File>,
+    /// Whether the file was synced since that was looked at.
+    is_synced: Arc<AtomicBool>,
     piece: Piece,
 }
 
 impl Window {
-    pub(super) fn open(file: &Arc<File>, offset: u64) -> io::Result<Window> {
+    /// `is_synced` is set by who syncs the file.
+    pub(super) fn open(
+        file: &Arc<File>,
+        is_synced: &Arc<AtomicBool>,
+        offset: u64,
+    ) -> io::Result<Window> {
         Ok(Window {
             file: Arc::clone(file),
-            piece: Piece::open(file, offset, 0)?,
+            is_synced: Arc::clone(is_synced),
+            piece: Piece::open(file, offset, 0, false)?,
         })
     }
 
@@ -68,13 +97,24 @@ impl Window {
         let place = match self.piece.place(offset, bytes) {
             Some(place) => Some(place),
             None => {
-                self.piece = Piece::open(&self.file, offset, bytes)?;
+                let by_zeros = !self.is_synced.swap(false, Ordering::Relaxed);
+                self.piece = Piece::open(&self.file, offset, bytes, by_zeros)?;
                 self.piece.place(offset, bytes)
             }
         };
         let room = place.and_then(|place| self.piece.map.get_mut(place));
         room.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
     }
+}
+
+fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let bytes = (range.end - at).min(ZEROED_BYTES);
+        file.write_all_at(&ZEROS[..bytes as usize], at)?;
+        at += bytes;
+    }
+    Ok(())
 }
 
 /// Makes the file reach so far, with room on the disk: a page of a map that turned out to have
