@@ -14,6 +14,7 @@ pub(crate) use record::{MAX_OPERATIONS, RECORD_BYTES, Record, seal_payload, seal
 
 use super::checksum;
 use crate::key::Sequence;
+use header::is_zero;
 use record::FIRST_AT;
 
 /// So many bytes tell where a journal starts: its header and that of the first record.
@@ -258,13 +259,6 @@ impl<'a> Journal<'a> {
     pub(crate) fn is_zero_from(&self, offset: usize) -> bool {
         is_zero(self.rest(offset))
     }
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    // Whole chunks without a branch in them: the compiler makes wide instructions of that.
-    bytes
-        .chunks(64)
-        .all(|chunk| chunk.iter().fold(0, |all, &byte| all | byte) == 0)
 }
 
 #[cfg(test)]

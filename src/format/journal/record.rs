@@ -1,7 +1,6 @@
 //! The header of a journal's record.
 
-use super::Point;
-use super::header::chained;
+use super::header::{Point, chained};
 use crate::format::{Cursor, checksum};
 use crate::key::Sequence;
 
