@@ -280,7 +280,8 @@ pub enum Strategy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compaction {
-    /// In the background, whenever the tree is out of shape, and when it is idle: see
+    /// In the background, whenever the tree is out of shape, and when it is idle. A session that
+    /// flushes nothing waits some seconds before its first merge, as it may be a short one. See
     /// [`Builder::merge_when_idle`](crate::Builder::merge_when_idle).
     #[default]
     Background,

@@ -1,5 +1,6 @@
-//! What is merged while the tree is idle, so that reads have fewer runs to ask.
+//! When a merge begins: at once, or when the tree has been idle for long enough.
 //!
+//! While the tree is idle, more is merged than must be, so that reads have fewer runs to ask.
 //! A merge begins when the tree has been idle for as long as the merge is expected to take. Nobody
 //! knows how long a pause will last. With this rule, a merge that turns out to be in vain, because the
 //! store is closed or written again, has wasted no more time than the pause had before it.
@@ -21,6 +22,11 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 /// neither flushed nor merged. Short sessions, as of commands, leave the tree as it is.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
+/// A session that has neither flushed nor merged may be a short one, whose merge would be thrown away
+/// at its end. So a merge waits there until the session is as old as the merge would take at this
+/// pace, which is slower than any disk, but no longer than [`UNKNOWN`].
+const SLOW_BYTES_PER_MS: u64 = 10_000;
+
 impl Tree {
     /// The measures of the tree, as far as the disk has room for them.
     pub(crate) fn shape_now(&self) -> TreeShape {
@@ -33,7 +39,8 @@ impl Tree {
     /// What is to be done in the tree now, and whether because it is idle.
     pub(crate) fn wanted(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, bool)> {
         if let Some(plan) = compaction::plan(facts, &self.shape_now()) {
-            return Some((plan, false));
+            let is_early = self.early_by(&plan, facts).is_some();
+            return (!is_early).then_some((plan, false));
         }
         let (plan, due_in) = self.while_idle(facts, visible)?;
         due_in.is_zero().then_some((plan, true))
@@ -46,6 +53,22 @@ impl Tree {
         let now_ms = self.services().now_ms();
         let due_in = self.work_times().idle_in(now_ms, visible, takes)?;
         Some((plan, due_in))
+    }
+
+    /// How long a merge that is due still waits, because the session may be a short one.
+    fn early_by(&self, plan: &Plan, facts: &[RunFacts]) -> Option<Duration> {
+        let Plan::Merge { inputs, .. } = plan else {
+            return None;
+        };
+        let segments = facts.iter().flat_map(|run| &run.segments);
+        let merged = segments.filter(|segment| inputs.contains(&segment.id));
+        let bytes = merged.map(|segment| segment.bytes).sum();
+        if self.merge_time(bytes).is_some() {
+            return None;
+        }
+        let wait = Duration::from_millis(bytes / SLOW_BYTES_PER_MS).min(UNKNOWN);
+        wait.checked_sub(self.session_age())
+            .filter(|left| !left.is_zero())
     }
 
     /// How long a merge of so many bytes takes, by the last merge of this session, or else by its
@@ -62,6 +85,11 @@ impl Tree {
     /// Time until a look for what is due by its age in this tree, or because it is idle; `None` when
     /// nothing will be.
     pub(crate) fn look_in(&self, facts: &[RunFacts], visible: Sequence) -> Option<Duration> {
+        if let Some(plan) = compaction::plan(facts, &self.shape_now())
+            && let Some(left) = self.early_by(&plan, facts)
+        {
+            return Some(left.max(LOOK_MIN));
+        }
         if let Some((_, idle_in)) = self.while_idle(facts, visible) {
             return Some(idle_in.clamp(LOOK_MIN, LOOK_MAX));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -36,6 +36,7 @@ pub(crate) struct Tree {
     work_times: WorkTimes,
     flush_pace: Pace,
     merge_pace: Pace,
+    opened: Instant,
 }
 
 /// Time that work takes for each KiB, in nanoseconds; 0 before the first.
@@ -69,6 +70,7 @@ impl Tree {
             work_times: WorkTimes::since(services.now_ms()),
             flush_pace: Pace::default(),
             merge_pace: Pace::default(),
+            opened: Instant::now(),
         }
     }
 
@@ -126,6 +128,11 @@ impl Tree {
     }
 
     /// How long a flush takes.
+    /// Time since the store was opened.
+    pub(super) fn session_age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
     pub(crate) fn flush_pace(&self) -> &Pace {
         &self.flush_pace
     }

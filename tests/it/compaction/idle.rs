@@ -171,3 +171,40 @@ fn a_merge_of_a_pause_makes_way_for_writers() {
         assert_eq!(db.iter().count(), 14_000);
     });
 }
+
+/// Bug: a merge that was due began in each short session, and was thrown away at its end.
+#[test]
+fn a_short_session_begins_no_merge() {
+    let memory = Memory::new();
+    let open = |compaction| {
+        let builder = Db::builder("short").storage(Arc::new(memory.clone()));
+        builder
+            .compaction(compaction)
+            .level0_runs(2)
+            .open()
+            .unwrap()
+    };
+    let db = open(criba::Compaction::Manual);
+    for _ in 0..8 {
+        let mut batch = db.batch();
+        for n in 0..1000_u32 {
+            batch.put(n.to_le_bytes(), [1; 5000]);
+        }
+        batch.commit().unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let before = memory.list().unwrap();
+    let db = open(criba::Compaction::Background);
+    assert!(!db.stats().compactions.is_settled);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(db.stats().written_bytes, 0);
+    db.close().unwrap();
+    assert_eq!(memory.list().unwrap(), before);
+    // A session that flushes merges at once.
+    let db = open(criba::Compaction::Background);
+    db.put("more", "to flush").unwrap();
+    db.flush().unwrap();
+    settle(&db);
+    assert!(db.stats().compactions.merges > 0);
+}

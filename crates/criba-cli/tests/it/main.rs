@@ -77,6 +77,7 @@ fn what_is_exported_is_imported_without_loss() {
     assert!(stats.contains("bloomier"), "{stats}");
 }
 
+#[cfg(feature = "study")]
 #[test]
 fn study_counts_what_it_says() {
     let page = tempfile::NamedTempFile::new().unwrap();
@@ -136,6 +137,7 @@ fn study_counts_what_it_says() {
     );
 }
 
+#[cfg(feature = "study")]
 #[test]
 fn trees_are_studied_after_compaction() {
     let page = tempfile::NamedTempFile::new().unwrap();
