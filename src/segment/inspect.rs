@@ -11,6 +11,20 @@ use super::reader::Segment;
 use super::{Caches, file_name};
 
 /// What [`Db::inspect`](crate::Db::inspect) says about a segment.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// db.flush()?;
+/// let id = db.stats().segments().next().unwrap().id;
+/// let found = db.inspect(id)?;
+/// assert_eq!(found.regions[0].offset, 0);
+/// assert_eq!((found.blocks.len(), found.blocks[0].entries), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inspection {

@@ -13,6 +13,26 @@ use super::filter::{FilterState, SegmentFilter};
 use super::reader::Segment;
 
 /// One segment.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// for number in 0..100 {
+///     db.put(format!("{number:02}"), "row")?;
+/// }
+/// db.flush()?;
+/// db.get("50x")?;
+/// let stats = db.stats();
+/// let segment = stats.segments().next().unwrap();
+/// assert_eq!((segment.keys, segment.tombstones), (100, 0));
+/// assert_eq!(segment.first_key, "00");
+/// // The filter was asked once, and said no.
+/// let filter = segment.filter.as_ref().unwrap();
+/// assert_eq!((filter.probes, filter.negatives), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SegmentStats {
