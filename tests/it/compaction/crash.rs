@@ -328,11 +328,16 @@ fn on_a_full_disk_levels_are_not_merged_whole() {
         });
         let failures = || failed.load(Ordering::Relaxed);
         let (mut model, mut random) = (Model::new(), Rng(12));
-        for _ in 0..40 {
+        // When a merge first meets the end of the room depends on what was flushed meanwhile.
+        let mut rounds = 0;
+        while failures() == 0 || rounds < 40 {
             put(&db, &mut model, &mut random, 300);
             settle(&db);
+            rounds += 1;
+            assert!(rounds < 200, "{}", db.stats());
         }
-        assert_eq!(failures(), 1, "{}", db.stats());
+        let tried = failures();
+        assert!(tried <= 3, "{}", db.stats());
         check_contents(&db, &model, "little room");
         // What is merged in a pause waits for a minute, too.
         let set_clock = |seconds| {
@@ -347,13 +352,13 @@ fn on_a_full_disk_levels_are_not_merged_whole() {
         pause(40);
         set_clock(50);
         std::thread::sleep(Duration::from_millis(700));
-        assert_eq!(failures(), 1, "{}", db.stats());
+        assert_eq!(failures(), tried, "{}", db.stats());
         pause(70);
         let clock = AtomicU64::new(70);
         let tick = || set_clock(clock.fetch_add(1, Ordering::Relaxed));
         wait_until("it is tried again", || {
             tick();
-            failures() == 2
+            failures() > tried
         });
         rig.heal();
         // Past the second after which a thread that failed looks again: it would see the new time
