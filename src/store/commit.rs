@@ -39,6 +39,11 @@ impl Store {
             self.make_room(payload.bytes())?;
             self.write(payload, durability)?;
         }
+        self.wait_until_durable(durability)
+    }
+
+    /// Waits for what a write of this durability has promised when it returns.
+    fn wait_until_durable(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Sync => self.log().sync_to(self.visible()),
             Durability::Buffered | Durability::Process => Ok(()),
@@ -62,9 +67,7 @@ impl Store {
             self.write_in_turn(&mut writing, payload, durability)?;
         }
         drop(writing);
-        if durability == Durability::Sync {
-            self.log().sync_to(self.visible())?;
-        }
+        self.wait_until_durable(durability)?;
         Ok(value)
     }
 

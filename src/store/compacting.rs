@@ -14,7 +14,7 @@ use crate::compaction::{self, Plan, Progress};
 use crate::error::{Error, Result, chain};
 use crate::options::Compaction;
 use crate::priority;
-use crate::tree::{Claims, MergePlan, parts_max};
+use crate::tree::{Claims, MergePlan, Next, parts_max};
 
 use super::compactor::{Choice, Job, Offer, Queue, Task, inputs_of};
 use super::request::Request;
@@ -44,8 +44,7 @@ impl Store {
         let is_background = self.options().compaction == Compaction::Background;
         if is_background && !self.has_compactors() {
             let facts = all();
-            let is_due = compaction::plan(&facts, &tree.shape_now()).is_some()
-                || tree.look_in(&facts, self.visible()).is_some();
+            let is_due = !matches!(tree.next(&facts, self.visible()), Next::Look(None));
             if is_due {
                 self.start_background();
             }
@@ -166,10 +165,11 @@ impl Store {
             return Choice::Wait(None);
         }
         let (tree, visible) = (self.tree(), self.visible());
-        // The same facts for both: what comes of age between two looks would be missed by both.
+        // One look at the facts: what comes of age between two looks would be missed by both.
         let facts = tree.facts(&tree.version(), queue.claims());
-        let Some((plan, while_idle)) = tree.wanted(&facts, visible) else {
-            return Choice::Wait(tree.look_in(&facts, visible));
+        let (plan, while_idle) = match tree.next(&facts, visible) {
+            Next::Now(plan, while_idle) => (plan, while_idle),
+            Next::Look(wait) => return Choice::Wait(wait),
         };
         Choice::Job(Job {
             plan,

@@ -27,6 +27,14 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 /// pace, which is slower than any disk, but no longer than [`UNKNOWN`].
 const SLOW_BYTES_PER_MS: u64 = 10_000;
 
+/// What is to be done in a tree.
+pub(crate) enum Next {
+    /// This, and whether only because the tree is idle.
+    Now(Plan, bool),
+    /// Nothing now. After this time there may be something; `None` for never, unless the tree changes.
+    Look(Option<Duration>),
+}
+
 impl Tree {
     /// The measures of the tree, as far as the disk has room for them.
     pub(crate) fn shape_now(&self) -> TreeShape {
@@ -36,14 +44,24 @@ impl Tree {
         }
     }
 
-    /// What is to be done in the tree now, and whether because it is idle.
-    pub(crate) fn wanted(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, bool)> {
+    /// What is to be done in the tree next, by its shape, its age, or because it is idle.
+    pub(crate) fn next(&self, facts: &[RunFacts], visible: Sequence) -> Next {
         if let Some(plan) = compaction::plan(facts, &self.shape_now()) {
-            let is_early = self.early_by(&plan, facts).is_some();
-            return (!is_early).then_some((plan, false));
+            return match self.early_by(&plan, facts) {
+                None => Next::Now(plan, false),
+                Some(left) => Next::Look(Some(left.max(LOOK_MIN))),
+            };
         }
-        let (plan, due_in) = self.while_idle(facts, visible)?;
-        due_in.is_zero().then_some((plan, true))
+        match self.while_idle(facts, visible) {
+            Some((plan, due_in)) if due_in.is_zero() => Next::Now(plan, true),
+            Some((_, due_in)) => Next::Look(Some(due_in.clamp(LOOK_MIN, LOOK_MAX))),
+            None => {
+                let due_in = compaction::due_in(facts, &self.options().tree);
+                // What is due and not done waits for another thread, which will tell, or is refused.
+                let wait = due_in.map(|due| if due.is_zero() { LOOK_MAX } else { due });
+                Next::Look(wait.map(|wait| wait.clamp(LOOK_MIN, LOOK_MAX)))
+            }
+        }
     }
 
     /// What is to be merged when the tree is idle, and the time until then. `None` for nothing.
@@ -80,22 +98,5 @@ impl Tree {
         Some(Duration::from_nanos(
             (bytes as f64 / 1024.0 * ns_per_kib) as u64,
         ))
-    }
-
-    /// Time until a look for what is due by its age in this tree, or because it is idle; `None` when
-    /// nothing will be.
-    pub(crate) fn look_in(&self, facts: &[RunFacts], visible: Sequence) -> Option<Duration> {
-        if let Some(plan) = compaction::plan(facts, &self.shape_now())
-            && let Some(left) = self.early_by(&plan, facts)
-        {
-            return Some(left.max(LOOK_MIN));
-        }
-        if let Some((_, idle_in)) = self.while_idle(facts, visible) {
-            return Some(idle_in.clamp(LOOK_MIN, LOOK_MAX));
-        }
-        let due = compaction::due_in(facts, &self.options().tree)?;
-        // What is due and not done waits for another thread, which will tell, or is refused.
-        let wait = if due.is_zero() { LOOK_MAX } else { due };
-        Some(wait.clamp(LOOK_MIN, LOOK_MAX))
     }
 }

@@ -31,6 +31,7 @@ pub(crate) use claims::{Claims, KeyRange};
 pub use counters::LookupStats;
 pub(crate) use estimate::{approximate_len, approximate_len_in, counted};
 pub use explain::{Explanation, FilterOutcome, Outcome, Source, Step};
+pub(crate) use idle::Next;
 pub(crate) use insertion::Insertion;
 pub(crate) use scan::Scan;
 pub(crate) use state::Tree;
