@@ -104,6 +104,11 @@ pub enum Error {
     },
     /// The store was closed.
     Closed,
+    /// The keyspace was dropped after this handle was made. What was read of it before stays.
+    KeyspaceDropped {
+        /// Its name.
+        name: String,
+    },
     /// The caller cancelled the operation; nothing was changed.
     Cancelled,
     /// The process is a forked child of the one that opened this handle, and the handle does
@@ -177,6 +182,7 @@ impl Error {
             Error::ReadOnly => io::ErrorKind::PermissionDenied,
             Error::Poisoned { cause } | Error::Stalled { cause } => cause.kind(),
             Error::Invalid(_) => io::ErrorKind::InvalidInput,
+            Error::KeyspaceDropped { .. } => io::ErrorKind::NotFound,
             Error::Bug { .. } | Error::Closed | Error::Cancelled | Error::Forked => {
                 io::ErrorKind::Other
             }
@@ -250,6 +256,7 @@ impl fmt::Display for Error {
                 "{what}; this is a bug in criba, please report it; open the store again to recover"
             ),
             Error::Closed => f.write_str("the store is closed"),
+            Error::KeyspaceDropped { name } => write!(f, "the keyspace {name:?} was dropped"),
             Error::Cancelled => f.write_str("cancelled"),
             Error::Forked => f.write_str(
                 "this handle was opened before a fork and works in the parent process only; open \

@@ -57,6 +57,21 @@ impl fmt::Display for Sequence {
     }
 }
 
+/// The number of a keyspace. It is given once and never again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct KeyspaceId(pub(crate) u32);
+
+impl KeyspaceId {
+    /// The keyspace that every store has, and that a [`Db`](crate::Db) is a handle of.
+    pub(crate) const DEFAULT: KeyspaceId = KeyspaceId(0);
+}
+
+impl fmt::Display for KeyspaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// What an entry does to its key.
 ///
 /// These numbers are written to disk and must not be changed.

@@ -111,7 +111,9 @@ mod db;
 pub use bounds::KeyRange;
 pub use criba_filters::segment::BloomierBits;
 pub use db::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
-pub use db::{Batch, Builder, CompactionJob, Db, Iter, Snapshot};
+pub use db::{
+    Batch, BatchKeyspace, Builder, CompactionJob, Db, Iter, Keyspace, KeyspaceOptions, Snapshot,
+};
 pub use error::{Corruption, Error, Result};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;

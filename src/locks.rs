@@ -22,25 +22,27 @@ pub(crate) mod rank {
     pub(crate) const FLUSHER: u8 = 5;
     /// What the threads that compact are to do.
     pub(crate) const COMPACTOR: u8 = 6;
+    /// The trees of all keyspaces.
+    pub(crate) const TREES: u8 = 7;
     /// Starting background threads.
-    pub(crate) const THREADS: u8 = 7;
+    pub(crate) const THREADS: u8 = 8;
     /// Replacing the view of a tree.
-    pub(crate) const VIEW: u8 = 8;
+    pub(crate) const VIEW: u8 = 9;
     /// The sequences that snapshots read at.
-    pub(crate) const SNAPSHOTS: u8 = 9;
+    pub(crate) const SNAPSHOTS: u8 = 10;
     /// Gaps between entries, and the puts that cut them.
-    pub(crate) const GAPS: u8 = 10;
+    pub(crate) const GAPS: u8 = 11;
     /// When there was work last.
-    pub(crate) const WORK_TIMES: u8 = 11;
+    pub(crate) const WORK_TIMES: u8 = 12;
     /// Whose turn a requested compaction has, then how it ended.
-    pub(crate) const REQUEST_TURN: u8 = 12;
-    pub(crate) const REQUEST_OUTCOME: u8 = 13;
+    pub(crate) const REQUEST_TURN: u8 = 13;
+    pub(crate) const REQUEST_OUTCOME: u8 = 14;
     /// The parts of a merge that have ended.
-    pub(crate) const MERGE_PARTS: u8 = 14;
+    pub(crate) const MERGE_PARTS: u8 = 15;
     /// Recent events.
-    pub(crate) const EVENTS: u8 = 15;
+    pub(crate) const EVENTS: u8 = 16;
     /// What was put aside to be dropped.
-    pub(crate) const REMAINS: u8 = 16;
+    pub(crate) const REMAINS: u8 = 17;
 }
 
 /// A mutex of this rank. It survives a panic of another holder: the state behind each of them is

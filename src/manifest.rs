@@ -10,16 +10,22 @@
 //! 4. A manifest is only ever appended to by the session that created it.
 //! 5. After a failure nothing is changed any more: it is unknown what the last change left.
 
+mod state;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::current::{self, Current};
+pub(crate) use crate::format::manifest::{
+    DEFAULT_KEYSPACE, JournalFloor, KeyspaceMeta, LEVEL_MAX, NAME_BYTES_MAX, SegmentMeta, Traffic,
+    Work,
+};
 use crate::format::manifest::{EDIT_HEADER_BYTES, Edit, HEADER_BYTES, Header};
-pub(crate) use crate::format::manifest::{JournalFloor, LEVEL_MAX, SegmentMeta, Traffic, Work};
 use crate::key::Sequence;
 use crate::storage::{self, AppendFile, ReadCause, Storage};
+pub(crate) use state::State;
 
 /// The file that names the live manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -44,75 +50,6 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
     let id = name.strip_prefix(PREFIX)?.parse().ok()?;
     // Number 0 is never given.
     (id > 0 && file_name(id) == name).then_some(id)
-}
-
-/// What the edits add up to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) segments: BTreeMap<u64, SegmentMeta>,
-    pub(crate) floor: Option<JournalFloor>,
-    pub(crate) next_file: u64,
-    pub(crate) reserved_end: u64,
-    /// Lookups in live segments, as far as they were written down.
-    pub(crate) traffic: BTreeMap<u64, Traffic>,
-    pub(crate) work: Work,
-}
-
-impl State {
-    /// A segment whose number, run, filter file or last sequence is yet to be given: the next flush
-    /// would be taken for older than it. Segments come with a floor behind their sequences.
-    fn not_given(&self) -> Option<u64> {
-        let next = self.floor.map_or(Sequence(1), |floor| floor.next);
-        let is_ahead = |meta: &SegmentMeta| {
-            let highest = meta.id.max(meta.run).max(meta.filter_file);
-            highest >= self.next_file || meta.sequence_max >= next
-        };
-        let mut segments = self.segments.values();
-        let found = segments.find(|meta| is_ahead(meta));
-        found.map(|meta| meta.id)
-    }
-
-    fn apply(&mut self, edit: &Edit) -> Result<(), String> {
-        for id in &edit.removed {
-            if self.segments.remove(id).is_none() {
-                return Err(format!("an edit removes segment {id}, which is not there"));
-            }
-            self.traffic.remove(id);
-        }
-        for segment in &edit.added {
-            if self.segments.insert(segment.id, segment.clone()).is_some() {
-                return Err(format!(
-                    "an edit adds segment {}, which is there",
-                    segment.id
-                ));
-            }
-        }
-        for (id, traffic) in &edit.traffic {
-            if !self.segments.contains_key(id) {
-                return Err(format!(
-                    "an edit counts lookups in segment {id}, which is not there"
-                ));
-            }
-            self.traffic.insert(*id, *traffic);
-        }
-        self.floor = edit.floor.or(self.floor);
-        self.work = edit.work;
-        self.next_file = edit.next_file;
-        self.reserved_end = edit.reserved_end;
-        Ok(())
-    }
-
-    fn as_edit(&self) -> Edit {
-        Edit {
-            added: self.segments.values().cloned().collect(),
-            removed: Vec::new(),
-            floor: self.floor,
-            next_file: self.next_file,
-            reserved_end: self.reserved_end,
-            traffic: self.traffic.iter().map(|(id, one)| (*id, *one)).collect(),
-            work: self.work,
-        }
-    }
 }
 
 /// The manifest of an open store.
@@ -157,11 +94,7 @@ impl Manifest {
             store_id,
             hash_seed,
         };
-        let state = State {
-            next_file: 2,
-            reserved_end: 2 + RESERVE,
-            ..State::default()
-        };
+        let state = State::new(2, 2 + RESERVE);
         let current = Current {
             store_id,
             manifest: 1,
@@ -222,7 +155,8 @@ impl Manifest {
             let rest = &bytes[at..];
             match Edit::decode(rest, header.manifest_id, ordinal, at as u64) {
                 Ok((edit, len)) => {
-                    state.apply(&edit).map_err(|what| corrupt(at, what))?;
+                    state.check(&edit).map_err(|what| corrupt(at, what))?;
+                    state.apply(&edit);
                     at += len;
                     ordinal += 1;
                 }
@@ -369,6 +303,7 @@ impl Manifest {
             next_file: self.state.next_file,
             reserved_end: self.state.reserved_end,
             work: self.state.work,
+            next_keyspace: self.state.next_keyspace,
             ..Edit::default()
         }
     }
@@ -380,19 +315,20 @@ impl Manifest {
     }
 
     fn append(&mut self, edit: &Edit) -> Result<()> {
-        let mut state = self.state.clone();
-        state.apply(edit).map_err(|what| Error::Bug { what })?;
+        self.state.check(edit).map_err(|what| Error::Bug { what })?;
         let grown = self
             .log
             .as_ref()
             .is_none_or(|log| log.offset > REPLACE_BYTES.max(2 * log.first_edit_bytes));
         if grown {
+            let mut state = self.state.clone();
+            state.apply(edit);
             return self.replace(state);
         }
         if let Some(log) = &mut self.log {
             log.append(edit, self.header.manifest_id)?;
         }
-        self.state = state;
+        self.state.apply(edit);
         Ok(())
     }
 
@@ -416,7 +352,8 @@ impl Manifest {
     pub(crate) fn switch(&mut self, edit: &Edit, journal: u64) -> Result<()> {
         self.change(|manifest| {
             let mut state = manifest.state.clone();
-            state.apply(edit).map_err(|what| Error::Bug { what })?;
+            state.check(edit).map_err(|what| Error::Bug { what })?;
+            state.apply(edit);
             manifest.keeps_clean = false;
             manifest.current.journal = journal;
             manifest.replace(state)

@@ -285,7 +285,7 @@ pub enum Compaction {
     /// [`Builder::merge_when_idle`](crate::Builder::merge_when_idle).
     #[default]
     Background,
-    /// Only when [`Db::compact`](crate::Db::compact) asks: for loads that compact once at the
+    /// Only when [`Keyspace::compact`](crate::Keyspace::compact) asks: for loads that compact once at the
     /// end, and for experiments with runs as flushes leave them. Writers never wait, however many
     /// runs there are.
     Manual,
@@ -373,9 +373,9 @@ pub enum Recovery {
     Salvage,
 }
 
-/// Everything a store can be told at `open`. [`Builder`](crate::Builder) sets it.
+/// What each keyspace can be told by itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct TreeOptions {
     pub(crate) block_bytes: u32,
     pub(crate) entries_per_group: u32,
     pub(crate) compression: Compression,
@@ -384,7 +384,15 @@ pub(crate) struct Options {
     pub(crate) level_filters: BTreeMap<u32, FilterPolicy>,
     /// Another policy for the last level there is.
     pub(crate) last_level_filter: Option<FilterPolicy>,
-    pub(crate) tree: TreeShape,
+    pub(crate) shape: TreeShape,
+    pub(crate) segment_bytes: u64,
+}
+
+/// Everything a store can be told at `open`. [`Builder`](crate::Builder) sets it.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Of the default keyspace, and of others that are opened without options of their own.
+    pub(crate) tree: TreeOptions,
     /// Bytes that compactions write in a second at most.
     pub(crate) compaction_rate: Option<u64>,
     pub(crate) compaction: Compaction,
@@ -396,7 +404,6 @@ pub(crate) struct Options {
     pub(crate) cache_bytes: u64,
     pub(crate) memtable_bytes: u64,
     pub(crate) sealed_memtables_max: usize,
-    pub(crate) segment_bytes: u64,
     pub(crate) durability: Durability,
     pub(crate) io: Io,
     pub(crate) map_journal: bool,
@@ -462,16 +469,25 @@ pub enum Access {
     ReadOnly,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for TreeOptions {
+    fn default() -> TreeOptions {
+        TreeOptions {
             block_bytes: 4096,
             entries_per_group: 4,
             compression: Compression::None,
             filter: FilterPolicy::default(),
             level_filters: BTreeMap::new(),
             last_level_filter: None,
-            tree: TreeShape::default(),
+            shape: TreeShape::default(),
+            segment_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tree: TreeOptions::default(),
             compaction_rate: None,
             compaction: Compaction::default(),
             compaction_threads: 2,
@@ -481,7 +497,6 @@ impl Default for Options {
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
             sealed_memtables_max: 3,
-            segment_bytes: 64 << 20,
             durability: Durability::default(),
             io: Io::default(),
             map_journal: true,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::cursor::LastKey;
 use crate::error::{Error, Result};
 use crate::format::block::Entry;
-use crate::segment::{self, Finished, Writer, WriterOptions};
+use crate::segment::{self, Finished, NewFile, Writer, WriterOptions};
 use crate::storage::Storage;
 use criba_filters::segment::{self as filter, FilterSpec};
 
@@ -75,6 +75,10 @@ pub(crate) struct Output<'a> {
     storage: &'a Arc<dyn Storage>,
     numbers: &'a dyn FileNumbers,
     options: OutputOptions,
+    /// All segments go to one file, also those of other outputs.
+    is_shared: bool,
+    /// That file, while no segment is written to it.
+    file: Option<NewFile>,
     writer: Option<Writer>,
     /// For the next writer.
     filter: filter::Builder,
@@ -98,6 +102,8 @@ impl<'a> Output<'a> {
             storage,
             numbers,
             options,
+            is_shared: false,
+            file: None,
             writer: None,
             filter: filter::Builder::default(),
             ids: Vec::new(),
@@ -106,6 +112,21 @@ impl<'a> Output<'a> {
             passed: 0,
             written_bytes: 0,
             tail: Tail::default(),
+        }
+    }
+
+    /// An output behind what is in a file, if there is one yet, or else in a new one. The caller
+    /// makes the file durable: see [`Output::take_file`].
+    pub(crate) fn in_file(
+        storage: &'a Arc<dyn Storage>,
+        numbers: &'a dyn FileNumbers,
+        options: OutputOptions,
+        file: Option<NewFile>,
+    ) -> Output<'a> {
+        Output {
+            is_shared: true,
+            file,
+            ..Output::new(storage, numbers, options)
         }
     }
 
@@ -165,16 +186,25 @@ impl<'a> Output<'a> {
         // Every filter is salted with the store's secret, so that what is known of one filter
         // says nothing of another.
         options.filter_salt = segment::filter_salt(options.hash_seed, id);
-        Writer::create(self.storage, id, options, std::mem::take(&mut self.filter))
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => NewFile::create(self.storage, id)?,
+        };
+        Writer::create(file, id, options, std::mem::take(&mut self.filter))
     }
 
     fn finish_segment(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let run = self.options.run.unwrap_or_default();
-            let (mut finished, filter) = writer.finish(self.options.level, run)?;
+            let (mut finished, file, filter) = writer.finish(self.options.level, run)?;
             self.filter = filter;
+            if self.is_shared {
+                self.file = Some(file);
+            } else {
+                file.sync()?;
+            }
             finished.meta.written_ms = self.options.written_ms;
-            self.written_bytes += finished.meta.file_len;
+            self.written_bytes += finished.meta.len;
             self.finished.push(finished);
         }
         Ok(())
@@ -185,14 +215,25 @@ impl<'a> Output<'a> {
         self.written_bytes + self.writer.as_ref().map_or(0, Writer::data_bytes)
     }
 
-    /// Ends the last segment and makes the names of all durable. None if nothing was added.
-    pub(crate) fn finish(&mut self) -> Result<Vec<Finished>> {
+    /// Ends the last segment. None if nothing was added.
+    pub(crate) fn finish_all(&mut self) -> Result<Vec<Finished>> {
         self.write_held()?;
         self.finish_segment()?;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    /// The file that all segments were written to, for the next output.
+    pub(crate) fn take_file(&mut self) -> Option<NewFile> {
+        self.file.take()
+    }
+
+    /// The same, and makes the names of all durable.
+    pub(crate) fn finish(&mut self) -> Result<Vec<Finished>> {
+        let finished = self.finish_all()?;
         self.storage
             .sync_dir()
             .map_err(|error| Error::io(self.storage.path_of(""), error))?;
-        Ok(std::mem::take(&mut self.finished))
+        Ok(finished)
     }
 
     /// The numbers of all segments, for [`remove_segments`].
@@ -234,7 +275,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::key::{Kind, Sequence};
+    use crate::key::{KeyspaceId, Kind, Sequence};
     use crate::options::Compression;
     use crate::sim::Memory;
 
@@ -258,6 +299,7 @@ mod tests {
         let key = |n: u64| format!("{n:010}").into_bytes();
         let writer = WriterOptions {
             store_id: 1,
+            keyspace: KeyspaceId::DEFAULT,
             hash_seed: 1,
             hash_key: criba_filters::hash_key,
             block_bytes: 1024,

@@ -6,7 +6,7 @@ use crate::cache::{Cache, Weigh};
 use crate::segment::{self, Segment, SegmentStats};
 use crate::services::Tally;
 use crate::store::Store;
-use crate::tree::{View, counted};
+use crate::tree::{Tree, View, counted};
 use crate::version::Version;
 
 use super::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
@@ -42,18 +42,19 @@ fn live_bytes(live: f64, segments: &[SegmentStats]) -> f64 {
 }
 
 /// Everything the store knows about itself; nothing is read.
-pub(super) fn stats(store: &Store) -> Stats {
-    let view = store.tree().view_to_keep();
+pub(super) fn stats(store: &Store, tree: &Tree) -> Stats {
+    let view = tree.view_to_keep();
     let (monitor, counting) = (store.monitor(), store.counting());
     let caches = &store.services().caches;
     Stats {
+        keyspace: tree.name().to_owned(),
         sequence: store.visible().0,
         memtable: memtable_stats(store, &view),
-        runs: run_stats(store, &view.version),
+        runs: run_stats(store, tree, &view.version),
         reads: counting.total(),
         written_bytes: counting.written_bytes(),
         syncs: counting.syncs(),
-        lookups: store.tree().lookups().load(),
+        lookups: tree.lookups().load(),
         block_cache: cache_stats(&caches.blocks),
         entry_cache: cache_stats(&caches.entries.cache),
         filter_cache: cache_stats(&caches.pages),
@@ -85,16 +86,16 @@ fn memtable_stats(store: &Store, view: &View) -> MemtableStats {
         active_bytes: view.active.bytes(),
         active_entries: view.active.entry_count(),
         sealed_count: view.sealed.len() as u64,
-        sealed_bytes: view.sealed.iter().map(|sealed| sealed.table.bytes()).sum(),
+        sealed_bytes: view.sealed.iter().map(|sealed| sealed.bytes()).sum(),
         flushes: store.monitor().total(Tally::Flushes),
     }
 }
 
-fn run_stats(store: &Store, version: &Version) -> Vec<RunStats> {
+fn run_stats(store: &Store, tree: &Tree, version: &Version) -> Vec<RunStats> {
     let live = &counted(version).live_by_run;
-    let lookups = store.tree().lookups().in_runs_so_far();
+    let lookups = tree.lookups().in_runs_so_far();
     let segment_stats = |segment: &Arc<Segment>| {
-        let name = segment::file_name(segment.meta.id);
+        let name = segment::file_name(segment.meta.file);
         let reads = store.counting().of(&name).unwrap_or_default();
         segment.stats(reads, lookups)
     };

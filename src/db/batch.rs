@@ -1,12 +1,14 @@
 //! Writes that are made together.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::key::KeyspaceId;
 use crate::options::Durability;
 use crate::store::Operations;
+use crate::tree::Tree;
 
-use super::handle::Db;
+use super::keyspace::Keyspace;
 
-impl Db {
+impl Keyspace {
     /// Begins a batch of writes that are committed together.
     ///
     /// ```
@@ -25,16 +27,16 @@ impl Db {
     /// # }
     /// ```
     pub fn batch(&self) -> Batch {
-        Batch::new(self.clone())
+        Batch::new(self)
     }
 }
 
 /// Writes that become visible and durable together or not at all.
 ///
-/// Made by [`Db::batch`]. Nothing happens before [`Batch::commit`]; a dropped batch is forgotten.
+/// Made by [`Keyspace::batch`]. Nothing happens before [`Batch::commit`]; a dropped batch is forgotten.
 /// Later operations on a key win over earlier ones.
 ///
-/// Keys and values are limited as for [`Db::put`], the whole batch to a little less than 4 GiB and
+/// Keys and values are limited as for [`Keyspace::put`], the whole batch to a little less than 4 GiB and
 /// 2^28 operations. `commit` refuses a batch beyond a limit and writes nothing of it.
 ///
 /// ```
@@ -55,15 +57,53 @@ impl Db {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Batch {
-    db: Db,
+    /// That whose keys `put` and `delete` mean.
+    keyspace: Keyspace,
     operations: Operations,
+    /// Other keyspaces that are written.
+    others: Vec<Keyspace>,
 }
 
 impl Batch {
-    fn new(db: Db) -> Batch {
+    fn new(keyspace: &Keyspace) -> Batch {
         Batch {
-            db,
+            keyspace: keyspace.clone(),
             operations: Operations::default(),
+            others: Vec::new(),
+        }
+    }
+
+    /// The batch, for operations on another keyspace.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let (todo, done) = (db.keyspace("todo")?, db.keyspace("done")?);
+    /// todo.put("1", "write the letter")?;
+    /// let mut batch = todo.batch();
+    /// batch.delete("1");
+    /// batch.keyspace(&done).put("1", "write the letter");
+    /// batch.commit()?;
+    /// assert!(todo.is_empty()? && done.contains_key("1")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With a keyspace of another store, the commit returns [`Error::Invalid`] and writes nothing.
+    pub fn keyspace(&mut self, keyspace: &Keyspace) -> BatchKeyspace<'_> {
+        if !keyspace.is_of_store(self.keyspace.store()) {
+            let what = "a batch of one store cannot write to a keyspace of another";
+            self.operations.refuse(Error::Invalid(what.into()));
+        }
+        let id = keyspace.tree().id();
+        let mut known = std::iter::once(&self.keyspace).chain(&self.others);
+        if !known.any(|one| one.tree().id() == id) {
+            self.others.push(keyspace.clone());
+        }
+        BatchKeyspace {
+            keyspace: id,
+            operations: &mut self.operations,
         }
     }
 
@@ -81,7 +121,8 @@ impl Batch {
     /// # }
     /// ```
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
-        self.operations.put(key.as_ref(), value.as_ref());
+        let id = self.keyspace.tree().id();
+        self.operations.put(id, key.as_ref(), value.as_ref());
         self
     }
 
@@ -98,7 +139,8 @@ impl Batch {
     /// # }
     /// ```
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
-        self.operations.delete(key.as_ref());
+        let id = self.keyspace.tree().id();
+        self.operations.delete(id, key.as_ref());
         self
     }
 
@@ -154,9 +196,9 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// As for [`Db::put`].
+    /// As for [`Keyspace::put`].
     pub fn commit(&mut self) -> Result<()> {
-        let durability = self.db.store().options().durability;
+        let durability = self.keyspace.store().options().durability;
         self.commit_with(durability)
     }
 
@@ -180,11 +222,79 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// As for [`Db::put`].
+    /// As for [`Keyspace::put`].
     pub fn commit_with(&mut self, durability: Durability) -> Result<()> {
         let payload = self.operations.payload()?;
-        self.db.store().commit(payload, durability)?;
+        let all = std::iter::once(&self.keyspace).chain(&self.others);
+        let trees: Vec<&Tree> = all.map(|one| &**one.tree()).collect();
+        self.keyspace.store().commit(&trees, payload, durability)?;
         self.operations.clear();
+        self.others.clear();
         Ok(())
+    }
+}
+
+/// A batch, for operations on one of the keyspaces: see [`Batch::keyspace`].
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// let users = db.keyspace("users")?;
+/// let mut batch = db.batch();
+/// let mut of_users = batch.keyspace(&users);
+/// for number in 0..10 {
+///     of_users.put(format!("{number}"), "row");
+/// }
+/// batch.commit()?;
+/// assert_eq!(users.len()?, 10);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BatchKeyspace<'a> {
+    keyspace: KeyspaceId,
+    operations: &'a mut Operations,
+}
+
+impl BatchKeyspace<'_> {
+    /// Adds a put: see [`Batch::put`].
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let users = db.keyspace("users")?;
+    /// let mut batch = db.batch();
+    /// batch.keyspace(&users).put("1", "Ada").put("2", "Grace");
+    /// batch.commit()?;
+    /// assert_eq!(users.len()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
+        self.operations
+            .put(self.keyspace, key.as_ref(), value.as_ref());
+        self
+    }
+
+    /// Adds a delete: see [`Batch::delete`].
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let users = db.keyspace("users")?;
+    /// users.put("1", "Ada")?;
+    /// let mut batch = db.batch();
+    /// batch.keyspace(&users).delete("1");
+    /// batch.commit()?;
+    /// assert!(users.is_empty()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
+        self.operations.delete(self.keyspace, key.as_ref());
+        self
     }
 }

@@ -120,7 +120,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn strategy(mut self, strategy: Strategy) -> Builder {
-        self.options.tree.strategy = strategy;
+        self.options.tree.shape.strategy = strategy;
         self
     }
 
@@ -151,7 +151,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn level_ratio(mut self, ratio: u32) -> Builder {
-        self.options.tree.ratio = ratio;
+        self.options.tree.shape.ratio = ratio;
         self
     }
 
@@ -179,7 +179,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn level0_runs(mut self, runs: u32) -> Builder {
-        self.options.tree.level0_runs = runs;
+        self.options.tree.shape.level0_runs = runs;
         self
     }
 
@@ -205,7 +205,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
-        self.options.tree.base_bytes = bytes;
+        self.options.tree.shape.base_bytes = bytes;
         self
     }
 
@@ -261,7 +261,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn merge_when_idle(mut self, merges: bool) -> Builder {
-        self.options.tree.merge_when_idle = merges;
+        self.options.tree.shape.merge_when_idle = merges;
         self
     }
 

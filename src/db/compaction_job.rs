@@ -6,8 +6,9 @@ use crate::bounds::Bounds;
 use crate::error::Result;
 use crate::origin::Origin;
 use crate::store::{Request, Store};
+use crate::tree::Tree;
 
-/// A compaction under way: see [`Db::compact`](crate::Db::compact).
+/// A compaction under way: see [`Keyspace::compact`](crate::Keyspace::compact).
 ///
 /// Dropped, the compaction goes on.
 ///
@@ -35,9 +36,9 @@ pub struct CompactionJob {
 }
 
 impl CompactionJob {
-    pub(super) fn new(store: &Store, bounds: Bounds) -> CompactionJob {
+    pub(super) fn new(store: &Store, tree: &Arc<Tree>, bounds: Bounds) -> CompactionJob {
         CompactionJob {
-            request: store.request_compaction(bounds),
+            request: store.request_compaction(tree, bounds),
             origin: store.monitor().origin().clone(),
         }
     }

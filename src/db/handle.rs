@@ -1,20 +1,22 @@
 //! The handle of an open store.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::bounds::{Bounds, KeyRange, prefix_bounds};
 use crate::error::Result;
-use crate::format::batch::Operation;
-use crate::options::Durability;
 use crate::slice::Slice;
-use crate::store::{Session, Store, check_limits};
+use crate::store::Session;
 
 use super::iter::Iter;
-use super::snapshot::Snapshot;
+use super::keyspace::Keyspace;
+use super::keyspace_options::KeyspaceOptions;
 
-/// An open store.
+/// An open store, and its default keyspace.
+///
+/// All methods of [`Keyspace`] can be called on a `Db`: they read and write the default keyspace. A
+/// program that needs one map of keys needs no other.
 ///
 /// A handle is cheap to clone and can be used from any number of threads. The store is closed
 /// when the last handle is dropped, or by [`Db::close`], which returns errors.
@@ -41,19 +43,14 @@ use super::snapshot::Snapshot;
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    session: Arc<Session>,
+    default: Keyspace,
 }
 
 impl Db {
     pub(super) fn new(session: Session) -> Db {
-        Db {
-            session: Arc::new(session),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        self.session.store()
+        let session = Arc::new(session);
+        let default = Keyspace::new(&session, session.store().tree());
+        Db { default }
     }
 
     /// The directory of the store.
@@ -68,414 +65,120 @@ impl Db {
     /// # }
     /// ```
     pub fn path(&self) -> &Path {
-        self.session.path()
+        self.default.session().path()
     }
 
-    /// Sets the value of a key, with the durability of the store's options.
+    /// The keyspace of this name. It is made, durably, if it is not there.
     ///
-    /// Keys have 0 to 65,535 bytes (the empty key is a key), values up to 1 GiB.
-    ///
-    /// A `get` followed by a `put` is not one step: of two threads that add to a counter in this way
-    /// at once, one may overwrite what the other has put. Let one thread do it, or guard both calls
-    /// with a lock of the program.
+    /// A keyspace that is opened for the first time in this session gets the options of the store's
+    /// [`Builder`](crate::Builder). Until a program opens a keyspace, it is not merged in the background.
     ///
     /// ```
-    /// use criba::{Error, MAX_KEY_BYTES};
-    ///
     /// # fn main() -> criba::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "green")?;
-    /// db.put("apple", "red")?;
-    /// assert_eq!(db.get("apple")?.unwrap(), "red");
-    /// let long = [0; MAX_KEY_BYTES + 1];
-    /// assert!(matches!(db.put(long, ""), Err(Error::Invalid(_))));
+    /// let tenant = db.keyspace("tenant/4711")?;
+    /// tenant.put("colour", "blue")?;
+    /// assert_eq!(db.keyspace("tenant/4711")?.get("colour")?.unwrap(), "blue");
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`](crate::Error::Invalid) for a key or value beyond the limits: nothing is
-    /// written. [`Error::Poisoned`](crate::Error::Poisoned) when the journal cannot be written or
-    /// synced: from then on writes are refused until the store is opened again, and it is unknown
-    /// whether this one survives. [`Error::Stalled`](crate::Error::Stalled) when memory for writes
-    /// is used up and flushing fails.
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, self.store().options().durability)
+    /// [`Error::Invalid`](crate::Error::Invalid) for a name that is empty or longer than 255 bytes, and
+    /// failures of writing, as for [`Keyspace::put`], when it is to be made.
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) when it is not there and the store was opened for
+    /// reading.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let tree = self.store().keyspace(name, None)?;
+        Ok(Keyspace::new(self.default.session(), &tree))
     }
 
-    /// Sets the value of a key, with this durability.
+    /// The keyspace of this name with options of its own: filter, compression, strategy and so on. The
+    /// options begin as those of the store's [`Builder`](crate::Builder).
+    ///
+    /// Options are not kept on disk. A program gives the same ones at each start, and may change them from
+    /// start to start, as those of the `Builder`.
     ///
     /// ```
-    /// use criba::Durability;
+    /// use criba::{BloomierBits, Compression, FilterPolicy, Strategy};
     ///
     /// # fn main() -> criba::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("draft", "1")?;
-    /// let before = db.stats().syncs;
-    /// db.put_with("order", "17 apples", Durability::Sync)?;
-    /// // Both writes survive power loss now.
-    /// assert!(db.stats().syncs > before);
+    /// // The newest gigabyte of events, compressed; nobody looks one up by its key.
+    /// let events = db.keyspace_with("events", |options| {
+    ///     options
+    ///         .strategy(Strategy::Fifo { bytes: 1 << 30, age: None })
+    ///         .compression(Compression::Lz4)
+    ///         .filter(FilterPolicy::None)
+    /// })?;
+    /// events.put("2026-05-01T12:00", "started")?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// As for [`Db::put`].
-    pub fn put_with(
+    /// As for [`Db::keyspace`]; [`Error::Invalid`](crate::Error::Invalid) as well for an option outside its
+    /// bounds, and when the keyspace was opened in this session with other options.
+    pub fn keyspace_with(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        durability: Durability,
-    ) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        check_limits(key, value)?;
-        self.store()
-            .commit_one(Operation::put(key, value), durability)
+        name: &str,
+        options: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions,
+    ) -> Result<Keyspace> {
+        let base = KeyspaceOptions::of(self.store().options().tree.clone());
+        let tree = self.store().keyspace(name, Some(options(base).tree))?;
+        Ok(Keyspace::new(self.default.session(), &tree))
     }
 
-    /// Deletes a key, with the durability of the store's options. It is no error if the key is
-    /// not there.
+    /// The names of all keyspaces, sorted. Reads nothing.
     ///
     /// ```
     /// # fn main() -> criba::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "red")?;
-    /// db.delete("apple")?;
-    /// db.delete("cherry")?;
-    /// assert_eq!(db.get("apple")?, None);
+    /// db.keyspace("users")?;
+    /// assert_eq!(db.keyspaces(), ["default", "users"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keyspaces(&self) -> Vec<String> {
+        match self.store().monitor().origin().is_elsewhere() {
+            true => Vec::new(),
+            false => self.store().keyspace_names(),
+        }
+    }
+
+    /// Drops a keyspace with all that is in it. Returns whether it was there.
+    ///
+    /// This is one edit of the manifest, however large the keyspace is. Its files go as soon as nobody
+    /// reads them. Handles and snapshots of it return
+    /// [`Error::KeyspaceDropped`](crate::Error::KeyspaceDropped) from then on; iterators that were made
+    /// before read on. A keyspace of the same name that is made later is another one, and empty.
+    ///
+    /// ```
+    /// use criba::Error;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let users = db.keyspace("users")?;
+    /// users.put("17", "Ada")?;
+    /// assert!(db.drop_keyspace("users")?);
+    /// assert!(matches!(users.get("17"), Err(Error::KeyspaceDropped { .. })));
+    /// assert!(db.keyspace("users")?.is_empty()?);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// As for [`Db::put`].
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_with(key, self.store().options().durability)
-    }
-
-    /// Deletes a key, with this durability.
-    ///
-    /// ```
-    /// use criba::Durability;
-    ///
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("password", "1234")?;
-    /// db.delete_with("password", Durability::Sync)?;
-    /// assert!(!db.contains_key("password")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Db::put`].
-    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        let key = key.as_ref();
-        check_limits(key, &[])?;
-        self.store().commit_one(Operation::delete(key), durability)
-    }
-
-    /// Deletes a key and returns the value that it had, with the durability of the store's options.
-    /// Of several threads that take a key, one gets the value.
-    ///
-    /// Writers wait while the key is looked up, which may take a read of the disk.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("job", "send the letter")?;
-    /// assert_eq!(db.take("job")?.unwrap(), "send the letter");
-    /// assert_eq!(db.take("job")?, None);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Db::put`] and [`Db::get`]. After an error of the write the key may be deleted or not.
-    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        let key = key.as_ref();
-        check_limits(key, &[])?;
-        self.store().take(key, self.store().options().durability)
-    }
-
-    /// The value of a key.
-    ///
-    /// Reads at most one data block for each run whose filter does not rule the key out, and
-    /// none for a key that is in a memtable; see [`Db::explain`].
-    ///
-    /// ```
-    /// use criba::storage::ReadCause;
-    ///
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "red")?;
-    /// db.flush()?;
-    /// let before = db.stats().reads;
-    /// assert_eq!(db.get("apple")?.unwrap(), "red");
-    /// assert_eq!(db.get("zebra")?, None);
-    /// // One read for the key that is there, none for the other.
-    /// let reads = db.stats().reads.since(&before);
-    /// assert_eq!(reads.get(ReadCause::Data).calls, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a block on the way is damaged,
-    /// [`Error::Io`](crate::Error::Io) when it cannot be read. Other keys can still be read.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        let store = self.store();
-        store.monitor().check_open()?;
-        store.tree().get(key.as_ref(), || store.visible())
-    }
-
-    /// The values of many keys, all as of one moment: as many as there are keys, in their order,
-    /// `None` for a key that is absent or deleted.
-    ///
-    /// Reads as much as one call of [`Db::get`] for each key. It takes less time than those calls
-    /// where filters are in memory but not in the processor's cache: it fetches the first words
-    /// that sixteen keys need of the filters of up to twelve runs together. Keys in ascending order
-    /// find their neighbours' blocks still in the cache.
-    ///
-    /// Takes some 40 bytes of memory for each key beside the values. Each value may hold the memory
-    /// of its block ([`Slice`]). Memtables and segments of the moment stay until it returns. For
-    /// very many keys, ask a [`Snapshot`] for some thousand at a time: it sees one moment, too.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("a", "1")?;
-    /// let values = db.get_many(&["a", "b"])?;
-    /// assert_eq!(values[0].as_deref(), Some(&b"1"[..]));
-    /// assert_eq!(values[1], None);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Db::get`]: that of the first key that has one. To go on after it, ask key by key.
-    pub fn get_many<K: AsRef<[u8]>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Slice>>> {
-        let keys = Vec::from_iter(keys);
-        let store = self.store();
-        store.monitor().check_open()?;
-        store.tree().get_many(&keys, || store.visible())
-    }
-
-    /// Whether the store has a value for the key. Costs as much as [`Db::get`].
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "")?;
-    /// assert!(db.contains_key("apple")?);
-    /// assert!(!db.contains_key("banana")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Db::get`].
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
-    }
-
-    /// The entries of a range of keys, in key order, from both ends. A range that ends before it
-    /// begins is empty. On a closed store the iterator returns
-    /// [`Error::Closed`](crate::Error::Closed) and ends.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
-    ///     db.put(key, value)?;
-    /// }
-    /// let mut values = Vec::new();
-    /// for entry in db.range("a".."c").rev() {
-    ///     let (_key, value) = entry?;
-    ///     values.push(value);
-    /// }
-    /// assert_eq!(values, ["2", "1"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn range(&self, range: impl KeyRange) -> Iter {
-        self.walk(range.into_bounds())
-    }
-
-    /// The entries whose keys begin with `prefix`, in key order, from both ends.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("fruit/apple", "red")?;
-    /// db.put("fruit/banana", "yellow")?;
-    /// db.put("tree/ash", "grey")?;
-    /// let mut fruit = db.prefix("fruit/");
-    /// let (key, value) = fruit.next_back().unwrap()?;
-    /// assert_eq!(key, "fruit/banana");
-    /// assert_eq!(value, "yellow");
-    /// assert_eq!(fruit.count(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        self.walk(prefix_bounds(prefix.as_ref()))
-    }
-
-    fn walk(&self, bounds: Bounds) -> Iter {
-        let store = self.store();
-        Iter::new(store, None, bounds).refused_by(store.monitor().check_open())
-    }
-
-    /// All entries, in key order, from both ends.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("b", "2")?;
-    /// db.put("a", "1")?;
-    /// let mut text = String::new();
-    /// for entry in &db {
-    ///     let (key, value) = entry?;
-    ///     text += &format!("{key:?}={value:?} ");
-    /// }
-    /// assert_eq!(text, r#""a"="1" "b"="2" "#);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn iter(&self) -> Iter {
-        self.prefix(b"")
-    }
-
-    /// The first entry in key order; `None` when there is none. Costs what the first step of
-    /// [`iter`](Self::iter) costs.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// assert_eq!(db.first()?, None);
-    /// db.put("2026-05-01", "sun")?;
-    /// db.put("2026-04-30", "rain")?;
-    /// let (day, weather) = db.first()?.unwrap();
-    /// assert_eq!(day, "2026-04-30");
-    /// assert_eq!(weather, "rain");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for the iterator.
-    pub fn first(&self) -> Result<Option<(Slice, Slice)>> {
-        self.iter().next().transpose()
-    }
-
-    /// The last entry in key order; `None` when there is none.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// for number in 1..=300_u32 {
-    ///     db.put(number.to_be_bytes(), "row")?;
-    /// }
-    /// let (key, _) = db.last()?.unwrap();
-    /// assert_eq!(key, 300_u32.to_be_bytes());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for the iterator.
-    pub fn last(&self) -> Result<Option<(Slice, Slice)>> {
-        self.iter().next_back().transpose()
-    }
-
-    /// Whether there is no entry. Costs what [`first`](Self::first) costs.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// assert!(db.is_empty()?);
-    /// db.put("apple", "")?;
-    /// assert!(!db.is_empty()?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for the iterator.
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.first()?.is_none())
-    }
-
-    /// The exact number of entries. Walks over all of them: it reads every data block.
-    /// [`approximate_len`](Self::approximate_len) reads nothing.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("a", "1")?;
-    /// db.put("a", "2")?;
-    /// db.put("b", "3")?;
-    /// db.delete("b")?;
-    /// assert_eq!(db.len()?, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for the iterator.
-    pub fn len(&self) -> Result<u64> {
-        self.iter().count_entries()
-    }
-
-    /// The store as it is now, to be read later. A snapshot can still be read after
-    /// [`Db::close`]. One that was taken after the close returns
-    /// [`Error::Closed`](crate::Error::Closed) from every read.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "green")?;
-    /// let before = db.snapshot();
-    /// db.put("apple", "red")?;
-    /// db.close()?;
-    /// assert_eq!(before.get("apple")?.unwrap(), "green");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(self.store())
+    /// [`Error::Invalid`](crate::Error::Invalid) for the default keyspace; failures of writing, as for
+    /// [`Keyspace::put`].
+    pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        self.store().drop_keyspace(name)
     }
 
     /// Makes everything that was written before survive power loss. Concurrent calls share one
@@ -497,7 +200,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As for [`Db::put`].
+    /// As for [`Keyspace::put`].
     pub fn sync(&self) -> Result<()> {
         self.store().sync()
     }
@@ -526,7 +229,17 @@ impl Db {
     /// The first failure on the way; [`Error::Poisoned`](crate::Error::Poisoned) after an earlier
     /// one. Synced writes that have returned are safe all the same.
     pub fn close(self) -> Result<()> {
-        self.session.close()
+        self.default.session().close()
+    }
+}
+
+/// A store is its default keyspace, too.
+impl Deref for Db {
+    type Target = Keyspace;
+
+    #[inline]
+    fn deref(&self) -> &Keyspace {
+        &self.default
     }
 }
 
@@ -542,7 +255,7 @@ impl IntoIterator for &Db {
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Db")
-            .field("path", &self.session.path())
+            .field("path", &self.default.session().path())
             .finish_non_exhaustive()
     }
 }

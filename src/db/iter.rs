@@ -7,7 +7,7 @@ use crate::key::Sequence;
 use crate::origin::Origin;
 use crate::slice::Slice;
 use crate::store::Store;
-use crate::tree::Scan;
+use crate::tree::{Scan, Tree};
 
 /// Keys and values in key order, from both ends.
 ///
@@ -45,18 +45,19 @@ pub struct Iter {
 }
 
 impl Iter {
-    pub(super) fn new(store: &Store, at: Option<Sequence>, bounds: Bounds) -> Iter {
+    pub(super) fn new(store: &Store, tree: &Tree, at: Option<Sequence>, bounds: Bounds) -> Iter {
+        let scan = Scan::new(tree, || store.visible(), at, bounds);
         Iter {
             origin: store.monitor().origin().clone(),
-            scan: Scan::new(store.tree(), || store.visible(), at, bounds),
-            refused: None,
+            refused: scan.is_of_dropped().then(|| tree.gone()),
+            scan,
             ended: false,
         }
     }
 
     /// An iterator that returns the error, if there is one, and nothing else.
     pub(super) fn refused_by(mut self, check: Result<()>) -> Iter {
-        self.refused = check.err();
+        self.refused = check.err().or(self.refused.take());
         self
     }
 

@@ -34,7 +34,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn block_bytes(mut self, bytes: u32) -> Builder {
-        self.options.block_bytes = bytes;
+        self.options.tree.block_bytes = bytes;
         self
     }
 
@@ -58,7 +58,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn entries_per_group(mut self, entries: u32) -> Builder {
-        self.options.entries_per_group = entries;
+        self.options.tree.entries_per_group = entries;
         self
     }
 
@@ -84,7 +84,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn compression(mut self, compression: Compression) -> Builder {
-        self.options.compression = compression;
+        self.options.tree.compression = compression;
         self
     }
 
@@ -110,7 +110,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn segment_bytes(mut self, bytes: u64) -> Builder {
-        self.options.segment_bytes = bytes;
+        self.options.tree.segment_bytes = bytes;
         self
     }
 
@@ -136,7 +136,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn filter(mut self, policy: FilterPolicy) -> Builder {
-        self.options.filter = policy;
+        self.options.tree.filter = policy;
         self
     }
 
@@ -162,7 +162,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn filter_of_level(mut self, level: u32, policy: FilterPolicy) -> Builder {
-        self.options.level_filters.insert(level, policy);
+        self.options.tree.level_filters.insert(level, policy);
         self
     }
 
@@ -188,7 +188,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn filter_of_last_level(mut self, policy: FilterPolicy) -> Builder {
-        self.options.last_level_filter = Some(policy);
+        self.options.tree.last_level_filter = Some(policy);
         self
     }
 

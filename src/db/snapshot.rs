@@ -8,10 +8,12 @@ use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::slice::Slice;
 use crate::store::Store;
+use crate::tree::Tree;
 
 use super::iter::Iter;
+use super::keyspace::Keyspace;
 
-/// The store as it was when the snapshot was taken: see [`Db::snapshot`](crate::Db::snapshot).
+/// The store as it was when the snapshot was taken: see [`Keyspace::snapshot`](crate::Keyspace::snapshot).
 ///
 /// Cheap to take and to clone. While it lives, versions that it sees are kept on disk; drop it
 /// when it is no longer needed.
@@ -34,6 +36,9 @@ use super::iter::Iter;
 #[derive(Clone)]
 pub struct Snapshot {
     held: Arc<Held>,
+    tree: Arc<Tree>,
+    /// The tree is one of another store.
+    is_foreign: bool,
 }
 
 /// A registered sequence.
@@ -60,8 +65,30 @@ impl Drop for Held {
     }
 }
 
+impl Keyspace {
+    /// The store as it is now, to be read later. A snapshot can still be read after
+    /// [`Db::close`]. One that was taken after the close returns
+    /// [`Error::Closed`](crate::Error::Closed) from every read.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "green")?;
+    /// let before = db.snapshot();
+    /// db.put("apple", "red")?;
+    /// db.close()?;
+    /// assert_eq!(before.get("apple")?.unwrap(), "green");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(self.store(), self.tree())
+    }
+}
+
 impl Snapshot {
-    pub(super) fn take(store: &Arc<Store>) -> Snapshot {
+    fn take(store: &Arc<Store>, tree: &Arc<Tree>) -> Snapshot {
         let monitor = store.monitor();
         let (sequence, refused) = match monitor.origin().check() {
             Ok(()) => {
@@ -76,10 +103,45 @@ impl Snapshot {
                 sequence,
                 refused,
             }),
+            tree: Arc::clone(tree),
+            is_foreign: false,
         }
     }
 
-    /// The value of a key. Cost and errors as for [`Db::get`](crate::Db::get).
+    /// The same moment in another keyspace.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let users = db.keyspace("users")?;
+    /// users.put("17", "Ada")?;
+    /// let before = db.snapshot();
+    /// users.delete("17")?;
+    /// assert_eq!(before.keyspace(&users).get("17")?.unwrap(), "Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Of a keyspace of another store, each read returns [`Error::Invalid`].
+    #[must_use]
+    pub fn keyspace(&self, keyspace: &Keyspace) -> Snapshot {
+        Snapshot {
+            held: Arc::clone(&self.held),
+            tree: Arc::clone(keyspace.tree()),
+            is_foreign: !keyspace.is_of_store(&self.held.store),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_foreign {
+            let what = "a snapshot of one store was asked for a keyspace of another";
+            return Err(Error::Invalid(what.into()));
+        }
+        self.held.check()
+    }
+
+    /// The value of a key. Cost and errors as for [`Keyspace::get`](crate::Keyspace::get).
     ///
     /// ```
     /// # fn main() -> criba::Result<()> {
@@ -97,15 +159,15 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// As for [`Db::get`](crate::Db::get).
+    /// As for [`Keyspace::get`](crate::Keyspace::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.held.check()?;
+        self.check()?;
         let held = &self.held;
-        held.store.tree().get(key.as_ref(), || held.sequence)
+        self.tree.get(key.as_ref(), || held.sequence)
     }
 
     /// The values of many keys, in the order of the keys: see
-    /// [`Db::get_many`](crate::Db::get_many).
+    /// [`Keyspace::get_many`](crate::Keyspace::get_many).
     ///
     /// ```
     /// # fn main() -> criba::Result<()> {
@@ -128,15 +190,15 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// As for [`Db::get_many`](crate::Db::get_many).
+    /// As for [`Keyspace::get_many`](crate::Keyspace::get_many).
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Slice>>> {
         let keys = Vec::from_iter(keys);
-        self.held.check()?;
+        self.check()?;
         let held = &self.held;
-        held.store.tree().get_many(&keys, || held.sequence)
+        self.tree.get_many(&keys, || held.sequence)
     }
 
     /// Whether the snapshot has a value for the key. Costs as much as [`Snapshot::get`].
@@ -154,12 +216,12 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// As for [`Db::get`](crate::Db::get).
+    /// As for [`Keyspace::get`](crate::Keyspace::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The entries of a range of keys: see [`Db::range`](crate::Db::range).
+    /// The entries of a range of keys: see [`Keyspace::range`](crate::Keyspace::range).
     ///
     /// ```
     /// # fn main() -> criba::Result<()> {
@@ -198,7 +260,7 @@ impl Snapshot {
 
     fn walk(&self, bounds: Bounds) -> Iter {
         let held = &self.held;
-        Iter::new(&held.store, Some(held.sequence), bounds).refused_by(held.check())
+        Iter::new(&held.store, &self.tree, Some(held.sequence), bounds).refused_by(self.check())
     }
 
     /// All entries.

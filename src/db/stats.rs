@@ -9,7 +9,7 @@ use crate::storage::{ReadCause, ReadCounts};
 use crate::store::RecoveryReport;
 use crate::tree::LookupStats;
 
-/// The state and the counters of an open store. Counters start at zero at `open`.
+/// The state and the counters of an open store, and of one of its keyspaces. Counters start at zero at `open`.
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {
@@ -29,6 +29,8 @@ use crate::tree::LookupStats;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
+    /// The name of the keyspace whose memtables, runs and lookups these are. All else is of the store.
+    pub keyspace: String,
     /// Sequence of the newest visible write: the number of operations ever committed.
     pub sequence: u64,
     /// Writes not yet in a segment.

@@ -9,9 +9,10 @@ use crate::tree::{Explanation, approximate_len, approximate_len_in};
 use super::account;
 use super::compaction_job::CompactionJob;
 use super::handle::Db;
+use super::keyspace::Keyspace;
 use super::stats::Stats;
 
-impl Db {
+impl Keyspace {
     /// Turns everything that was written before into segments, and waits for it. Not needed in
     /// normal use: full memtables are flushed in the background.
     ///
@@ -65,10 +66,14 @@ impl Db {
     /// The failure of the flush; the compaction's own come from [`CompactionJob::wait`].
     pub fn compact(&self, range: impl KeyRange) -> Result<CompactionJob> {
         self.flush()?;
-        Ok(CompactionJob::new(self.store(), range.into_bounds()))
+        Ok(CompactionJob::new(
+            self.store(),
+            self.tree(),
+            range.into_bounds(),
+        ))
     }
 
-    /// [`Db::compact`] for all keys.
+    /// [`Keyspace::compact`] for all keys.
     ///
     /// ```
     /// # fn main() -> criba::Result<()> {
@@ -86,10 +91,14 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As for [`Db::compact`].
+    /// As for [`Keyspace::compact`].
     pub fn compact_all(&self) -> Result<CompactionJob> {
         self.flush()?;
-        Ok(CompactionJob::new(self.store(), prefix_bounds(b"")))
+        Ok(CompactionJob::new(
+            self.store(),
+            self.tree(),
+            prefix_bounds(b""),
+        ))
     }
 
     /// Builds filters anew where they are damaged or do not fit the policy of this `open`, for all
@@ -134,10 +143,170 @@ impl Db {
         range: impl KeyRange,
         mut watch: impl FnMut(u64, u64),
     ) -> Result<Rebuilt> {
-        rebuild_filters(self.store(), &range.into_bounds(), &mut watch)
+        rebuild_filters(self.store(), self.tree(), &range.into_bounds(), &mut watch)
     }
 
-    /// Reads all segments whole and verifies them. It checks every checksum, the order of entries
+    /// State and counters. Reads nothing. In a forked child all of them are zero.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.get("apple")?;
+    /// db.get("banana")?;
+    /// let stats = db.stats();
+    /// assert_eq!(stats.sequence, 1);
+    /// assert_eq!(stats.lookups.memtable_hits, 1);
+    /// assert_eq!(stats.lookups.absent, 1);
+    /// // Its text has a line for each part of the store.
+    /// println!("{stats}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stats(&self) -> Stats {
+        if self.store().monitor().origin().is_elsewhere() {
+            return Stats::default();
+        }
+        account::stats(self.store(), self.tree())
+    }
+
+    /// Looks a key up and returns an account of the lookup: for each memtable and run, what it
+    /// asked, read and found.
+    ///
+    /// ```
+    /// use criba::Outcome;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// let explanation = db.explain("apple")?;
+    /// assert_eq!(explanation.block_reads(), 1);
+    /// let last = explanation.steps.last().unwrap();
+    /// assert_eq!(last.outcome, Outcome::Found);
+    /// println!("{explanation}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Keyspace::get`].
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation> {
+        let store = self.store();
+        store.monitor().check_open()?;
+        self.tree().explain(key.as_ref(), || store.visible())
+    }
+
+    /// Reads one segment whole and verifies all its blocks. The number is its
+    /// [`SegmentStats::id`](crate::SegmentStats::id).
+    ///
+    /// Costs a read for each block that is not in the cache.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// db.flush()?;
+    /// let stats = db.stats();
+    /// let segment = stats.segments().next().unwrap();
+    /// let inspection = db.inspect(segment.id)?;
+    /// assert_eq!(inspection.blocks[0].entries, 2);
+    /// assert_eq!(inspection.blocks[0].first_key, b"apple");
+    /// assert_eq!(inspection.regions[0].name, "data blocks");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when no segment has this number, otherwise as for [`Keyspace::get`].
+    pub fn inspect(&self, segment: u64) -> Result<Inspection> {
+        let store = self.store();
+        store.monitor().check_open()?;
+        let version = self.tree().version();
+        let found = version.segments().find(|one| one.meta.id == segment);
+        match found {
+            Some(found) => found.inspect(&store.services().caches),
+            None => Err(Error::Invalid(format!(
+                "no live segment has the number {segment}; `stats` lists those there are"
+            ))),
+        }
+    }
+
+    /// About how many keys there are.
+    ///
+    /// Overwritten values and tombstones do not count, so this is the length of [`Keyspace::iter`],
+    /// within about 1 % (standard deviation). It is within 2 % where newer runs deleted many keys:
+    /// see the table in `docs/architecture.md`. It is exact where no key is in two runs at once: in
+    /// one memtable, after a full compaction, and for keys that were written in ascending order.
+    /// Keys in damaged segments are not counted. In a forked child it is 0.
+    ///
+    /// Reads nothing and takes no lock. Each flush or compaction estimates the keys in segments
+    /// once, in some 40 microseconds for each run and one for each segment. A call costs some 40
+    /// microseconds while memtables hold something, and as much for each run where there are
+    /// tombstones. With empty memtables it costs next to nothing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for key in ["a", "b", "c", "b"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete("a")?;
+    /// assert_eq!(db.approximate_len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn approximate_len(&self) -> u64 {
+        if self.store().monitor().origin().is_elsewhere() {
+            return 0;
+        }
+        approximate_len(&self.tree().view())
+    }
+
+    /// About how many keys there are in a range.
+    ///
+    /// As for [`Keyspace::approximate_len`]. A segment that lies in the range only in part counts by its
+    /// blocks, and within a block as if the keys were spread evenly. That adds to the error a part
+    /// of a block at each end of the range in each run. Keys that newer runs hide are taken to be
+    /// where the newer keys are.
+    ///
+    /// Entries of memtables in the range are counted one by one, up to 8,192 entries. Where there
+    /// are more keys, `n`, a sample gives their number with a standard deviation of `8 / sqrt(n)`.
+    /// For a range of less than a block in each run the result is a guess.
+    ///
+    /// Nothing is kept from call to call. A call costs some 40 microseconds for each run, and a
+    /// walk over the entries of memtables that are counted.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// for number in 0..100 {
+    ///     db.put(format!("{number:02}"), "")?;
+    /// }
+    /// assert_eq!(db.approximate_len_in("30".."40"), 10);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn approximate_len_in(&self, range: impl KeyRange) -> u64 {
+        if self.store().monitor().origin().is_elsewhere() {
+            return 0;
+        }
+        approximate_len_in(&self.tree().view(), &range.into_bounds())
+    }
+}
+
+impl Db {
+    /// Reads all segments of all keyspaces whole and verifies them. It checks every checksum, the order of entries
     /// and all counts, and that index and filter lead to every key. It checks as well that the
     /// segments of a run do not overlap, and that newer runs hold newer entries. `open` has
     /// verified journals and manifest.
@@ -189,163 +358,5 @@ impl Db {
     pub fn disk_bytes(&self) -> Result<u64> {
         self.store().monitor().origin().check()?;
         disk_bytes(self.store())
-    }
-
-    /// State and counters. Reads nothing. In a forked child all of them are zero.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "red")?;
-    /// db.get("apple")?;
-    /// db.get("banana")?;
-    /// let stats = db.stats();
-    /// assert_eq!(stats.sequence, 1);
-    /// assert_eq!(stats.lookups.memtable_hits, 1);
-    /// assert_eq!(stats.lookups.absent, 1);
-    /// // Its text has a line for each part of the store.
-    /// println!("{stats}");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn stats(&self) -> Stats {
-        if self.store().monitor().origin().is_elsewhere() {
-            return Stats::default();
-        }
-        account::stats(self.store())
-    }
-
-    /// Looks a key up and returns an account of the lookup: for each memtable and run, what it
-    /// asked, read and found.
-    ///
-    /// ```
-    /// use criba::Outcome;
-    ///
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "red")?;
-    /// db.flush()?;
-    /// let explanation = db.explain("apple")?;
-    /// assert_eq!(explanation.block_reads(), 1);
-    /// let last = explanation.steps.last().unwrap();
-    /// assert_eq!(last.outcome, Outcome::Found);
-    /// println!("{explanation}");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Db::get`].
-    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation> {
-        let store = self.store();
-        store.monitor().check_open()?;
-        store.tree().explain(key.as_ref(), || store.visible())
-    }
-
-    /// Reads one segment whole and verifies all its blocks. The number is its
-    /// [`SegmentStats::id`](crate::SegmentStats::id).
-    ///
-    /// Costs a read for each block that is not in the cache.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// db.put("apple", "red")?;
-    /// db.put("banana", "yellow")?;
-    /// db.flush()?;
-    /// let stats = db.stats();
-    /// let segment = stats.segments().next().unwrap();
-    /// let inspection = db.inspect(segment.id)?;
-    /// assert_eq!(inspection.blocks[0].entries, 2);
-    /// assert_eq!(inspection.blocks[0].first_key, b"apple");
-    /// assert_eq!(inspection.regions[0].name, "data blocks");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] when no segment has this number, otherwise as for [`Db::get`].
-    pub fn inspect(&self, segment: u64) -> Result<Inspection> {
-        let store = self.store();
-        store.monitor().check_open()?;
-        let version = store.tree().version();
-        let found = version.segments().find(|one| one.meta.id == segment);
-        match found {
-            Some(found) => found.inspect(&store.services().caches),
-            None => Err(Error::Invalid(format!(
-                "no live segment has the number {segment}; `stats` lists those there are"
-            ))),
-        }
-    }
-
-    /// About how many keys there are.
-    ///
-    /// Overwritten values and tombstones do not count, so this is the length of [`Db::iter`],
-    /// within about 1 % (standard deviation). It is within 2 % where newer runs deleted many keys:
-    /// see the table in `docs/architecture.md`. It is exact where no key is in two runs at once: in
-    /// one memtable, after a full compaction, and for keys that were written in ascending order.
-    /// Keys in damaged segments are not counted. In a forked child it is 0.
-    ///
-    /// Reads nothing and takes no lock. Each flush or compaction estimates the keys in segments
-    /// once, in some 40 microseconds for each run and one for each segment. A call costs some 40
-    /// microseconds while memtables hold something, and as much for each run where there are
-    /// tombstones. With empty memtables it costs next to nothing.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// for key in ["a", "b", "c", "b"] {
-    ///     db.put(key, "")?;
-    /// }
-    /// db.delete("a")?;
-    /// assert_eq!(db.approximate_len(), 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn approximate_len(&self) -> u64 {
-        if self.store().monitor().origin().is_elsewhere() {
-            return 0;
-        }
-        approximate_len(&self.store().tree().view())
-    }
-
-    /// About how many keys there are in a range.
-    ///
-    /// As for [`Db::approximate_len`]. A segment that lies in the range only in part counts by its
-    /// blocks, and within a block as if the keys were spread evenly. That adds to the error a part
-    /// of a block at each end of the range in each run. Keys that newer runs hide are taken to be
-    /// where the newer keys are.
-    ///
-    /// Entries of memtables in the range are counted one by one, up to 8,192 entries. Where there
-    /// are more keys, `n`, a sample gives their number with a standard deviation of `8 / sqrt(n)`.
-    /// For a range of less than a block in each run the result is a guess.
-    ///
-    /// Nothing is kept from call to call. A call costs some 40 microseconds for each run, and a
-    /// walk over the entries of memtables that are counted.
-    ///
-    /// ```
-    /// # fn main() -> criba::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = criba::Db::open(dir.path().join("data"))?;
-    /// for number in 0..100 {
-    ///     db.put(format!("{number:02}"), "")?;
-    /// }
-    /// assert_eq!(db.approximate_len_in("30".."40"), 10);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn approximate_len_in(&self, range: impl KeyRange) -> u64 {
-        if self.store().monitor().origin().is_elsewhere() {
-            return 0;
-        }
-        approximate_len_in(&self.store().tree().view(), &range.into_bounds())
     }
 }

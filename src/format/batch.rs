@@ -3,11 +3,16 @@
 
 use super::cursor::{Cursor, Malformed};
 use super::varint;
-use crate::key::{Kind, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use crate::key::{KeyspaceId, Kind, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+
+/// Set in the kind of an operation when the number of its keyspace follows. Without it, the keyspace
+/// is the default one.
+const NAMES_KEYSPACE: u8 = 0x80;
 
 /// One operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operation<'a> {
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) kind: Kind,
     pub(crate) key: &'a [u8],
     /// Empty in a delete.
@@ -15,19 +20,32 @@ pub(crate) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    pub(crate) fn put(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-        let kind = Kind::Value;
-        Operation { kind, key, value }
+    pub(crate) fn put(keyspace: KeyspaceId, key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
+        Operation {
+            keyspace,
+            kind: Kind::Value,
+            key,
+            value,
+        }
     }
 
-    pub(crate) fn delete(key: &'a [u8]) -> Operation<'a> {
-        let (kind, value) = (Kind::Tombstone, &[][..]);
-        Operation { kind, key, value }
+    pub(crate) fn delete(keyspace: KeyspaceId, key: &'a [u8]) -> Operation<'a> {
+        Operation {
+            keyspace,
+            kind: Kind::Tombstone,
+            key,
+            value: &[],
+        }
     }
 
     #[inline]
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.push(self.kind.to_u8());
+        if self.keyspace == KeyspaceId::DEFAULT {
+            out.push(self.kind.to_u8());
+        } else {
+            out.push(self.kind.to_u8() | NAMES_KEYSPACE);
+            varint::encode(self.keyspace.0.into(), out);
+        }
         varint::encode(self.key.len() as u64, out);
         out.extend_from_slice(self.key);
         if self.kind == Kind::Value {
@@ -45,6 +63,10 @@ impl<'a> Operation<'a> {
         prefixed(self.key)
             .saturating_add(value_bytes)
             .saturating_add(1)
+            .saturating_add(match self.keyspace {
+                KeyspaceId::DEFAULT => 0,
+                KeyspaceId(id) => varint::bytes(id.into()),
+            })
     }
 }
 
@@ -102,21 +124,50 @@ impl<'a> Operations<'a> {
         }
     }
 
+    /// Whether nothing follows.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.one.is_none() && self.cursor.is_at_end()
+    }
+
+    /// The keyspace of the next operation; `None` at the end, and where it is malformed.
+    #[inline]
+    pub(crate) fn keyspace(&self) -> Option<KeyspaceId> {
+        if let Some(one) = &self.one {
+            return Some(one.keyspace);
+        }
+        let mut cursor = self.cursor.clone();
+        match cursor.u8("operation.kind").ok()? & NAMES_KEYSPACE {
+            0 => Some(KeyspaceId::DEFAULT),
+            _ => other_keyspace(&mut cursor).ok(),
+        }
+    }
+
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Operation<'a>>, Malformed> {
         if self.cursor.is_at_end() {
             return Ok(self.one.take());
         }
         let mut cursor = self.cursor.clone();
-        let kind = Kind::from_u8(cursor.u8("operation.kind")?)
+        let tag = cursor.u8("operation.kind")?;
+        let kind = Kind::from_u8(tag & !NAMES_KEYSPACE)
             .ok_or_else(|| cursor.malformed("operation.kind: unknown"))?;
+        let keyspace = match tag & NAMES_KEYSPACE {
+            0 => KeyspaceId::DEFAULT,
+            _ => other_keyspace(&mut cursor)?,
+        };
         let key = bounded(&mut cursor, "operation.key", MAX_KEY_BYTES)?;
         let value = match kind {
             Kind::Value => bounded(&mut cursor, "operation.value", MAX_VALUE_BYTES)?,
             Kind::Tombstone => &[],
         };
         self.cursor = cursor;
-        Ok(Some(Operation { kind, key, value }))
+        Ok(Some(Operation {
+            keyspace,
+            kind,
+            key,
+            value,
+        }))
     }
 }
 
@@ -128,6 +179,16 @@ pub(crate) fn count(payload: &[u8]) -> Result<u32, Malformed> {
         count = count.saturating_add(1);
     }
     Ok(count)
+}
+
+/// The number of a keyspace that is not the default one.
+#[cold]
+fn other_keyspace(cursor: &mut Cursor<'_>) -> Result<KeyspaceId, Malformed> {
+    let id = cursor.varint("operation.keyspace")?;
+    match u32::try_from(id) {
+        Ok(id) if id > 0 => Ok(KeyspaceId(id)),
+        _ => Err(cursor.malformed("operation.keyspace: no keyspace has this number")),
+    }
 }
 
 fn bounded<'a>(cursor: &mut Cursor<'a>, field: &str, max: usize) -> Result<&'a [u8], Malformed> {
@@ -145,21 +206,32 @@ mod tests {
 
     #[test]
     fn round_trip() {
+        let operations_of = [
+            Operation::put(KeyspaceId::DEFAULT, b"key", b"value"),
+            Operation::delete(KeyspaceId::DEFAULT, b""),
+            Operation::put(KeyspaceId(1), b"", b""),
+            Operation::delete(KeyspaceId(u32::MAX), b"k"),
+        ];
         let mut payload = Vec::new();
-        Operation::put(b"key", b"value").encode(&mut payload);
-        Operation::delete(b"").encode(&mut payload);
-        Operation::put(b"", b"").encode(&mut payload);
+        for operation in &operations_of {
+            let before = payload.len();
+            operation.encode(&mut payload);
+            assert_eq!(payload.len() - before, operation.encoded_bytes());
+        }
         let mut operations = Operations::of(&payload);
         let mut seen = Vec::new();
-        while let Some(Operation { kind, key, value }) = operations.next().unwrap() {
-            seen.push((kind, key, value));
+        while let Some(operation) = operations.next().unwrap() {
+            seen.push(operation);
         }
-        let expected: [(Kind, &[u8], &[u8]); 3] = [
-            (Kind::Value, b"key", b"value"),
-            (Kind::Tombstone, b"", b""),
-            (Kind::Value, b"", b""),
-        ];
-        assert_eq!((seen, count(&payload)), (expected.to_vec(), Ok(3)));
+        assert_eq!((seen, count(&payload)), (operations_of.to_vec(), Ok(4)));
+        // The default keyspace is not named, and there are no more than 2^32.
+        for malformed in [
+            &[0x80, 0, 0][..],
+            b"\x80\xff\xff\xff\xff\x7f\0",
+            b"\x83\x01\0",
+        ] {
+            assert!(count(malformed).is_err());
+        }
         for len in [1, 3, payload.len() - 1] {
             assert!(count(&payload[..len]).is_err());
         }

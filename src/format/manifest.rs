@@ -4,10 +4,10 @@
 use super::checksum;
 use super::cursor::{Cursor, Malformed};
 use super::varint;
-use crate::key::Sequence;
+use crate::key::{KeyspaceId, Sequence};
 
 const MAGIC: &[u8; 8] = b"cribaman";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Length of the file header in bytes.
 pub(crate) const HEADER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 4;
@@ -15,8 +15,17 @@ pub(crate) const HEADER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 4;
 /// Length of what stands before the payload of an edit, in bytes.
 pub(crate) const EDIT_HEADER_BYTES: usize = 4 + 4 + 8;
 
-/// Least bytes of an encoded segment: six numbers of eight bytes, level, checksum, two keys.
-const SEGMENT_BYTES_MIN: usize = 6 * 8 + 4 + 4 + 2;
+/// Least bytes of an encoded segment: eight numbers of eight bytes, keyspace, level, checksum, two keys.
+const SEGMENT_BYTES_MIN: usize = 8 * 8 + 4 + 4 + 4 + 2;
+
+/// Least bytes of a keyspace: its number, a name, and the name of its operator.
+const KEYSPACE_BYTES_MIN: usize = 4 + 2 + 1;
+
+/// The name of the keyspace that every store has.
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
+
+/// Longest name of a keyspace, and of a merge operator, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// Least bytes of the lookups of a segment: its number, and seven numbers.
 const TRAFFIC_BYTES_MIN: usize = 8 + 7;
@@ -30,14 +39,28 @@ pub(crate) struct Header {
     pub(crate) hash_seed: u64,
 }
 
+/// A keyspace as the manifest knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct KeyspaceMeta {
+    pub(crate) name: String,
+    /// The name of its merge operator; empty until an operand was written.
+    pub(crate) operator: String,
+}
+
 /// A segment as the manifest knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentMeta {
     pub(crate) id: u64,
+    pub(crate) keyspace: KeyspaceId,
+    /// The number of the file that holds the segment: that of the first segment in it.
+    pub(crate) file: u64,
+    /// Where the segment begins in its file.
+    pub(crate) start: u64,
     pub(crate) level: u32,
     /// Segments of one level with the same run do not overlap; a higher run is newer.
     pub(crate) run: u64,
-    pub(crate) file_len: u64,
+    /// Length of the segment.
+    pub(crate) len: u64,
     pub(crate) footer_sum: u32,
     /// Sequence of the newest entry.
     pub(crate) sequence_max: Sequence,
@@ -110,6 +133,12 @@ pub(crate) struct Edit {
     pub(crate) traffic: Vec<(u64, Traffic)>,
     /// In place of what was known.
     pub(crate) work: Work,
+    /// Numbers of keyspaces from here on are free.
+    pub(crate) next_keyspace: KeyspaceId,
+    /// Keyspaces that are there from now on, or whose operator is known from now on.
+    pub(crate) keyspaces: Vec<(KeyspaceId, KeyspaceMeta)>,
+    /// Keyspaces that go, with all their segments.
+    pub(crate) dropped: Vec<KeyspaceId>,
 }
 
 impl Header {
@@ -180,6 +209,16 @@ impl Edit {
                 out.extend_from_slice(&floor.next.0.to_le_bytes());
                 out.extend_from_slice(&floor.chain.to_le_bytes());
             }
+        }
+        out.extend_from_slice(&self.next_keyspace.0.to_le_bytes());
+        varint::encode(self.dropped.len() as u64, &mut out);
+        for id in &self.dropped {
+            out.extend_from_slice(&id.0.to_le_bytes());
+        }
+        varint::encode(self.keyspaces.len() as u64, &mut out);
+        for (id, keyspace) in &self.keyspaces {
+            out.extend_from_slice(&id.0.to_le_bytes());
+            keyspace.encode(&mut out);
         }
         varint::encode(self.removed.len() as u64, &mut out);
         for id in &self.removed {
@@ -255,6 +294,16 @@ impl Edit {
             }),
             _ => return Err(cursor.malformed("edit.has_floor: neither 0 nor 1")),
         };
+        edit.next_keyspace = KeyspaceId(cursor.u32("edit.next_keyspace")?);
+        for _ in 0..cursor.count("edit.dropped", 4)? {
+            let id = KeyspaceId(cursor.u32("edit.dropped_id")?);
+            edit.dropped.push(id);
+        }
+        for _ in 0..cursor.count("edit.keyspaces", KEYSPACE_BYTES_MIN)? {
+            let id = KeyspaceId(cursor.u32("edit.keyspace_id")?);
+            edit.keyspaces
+                .push((id, KeyspaceMeta::decode(&mut cursor)?));
+        }
         for _ in 0..cursor.count("edit.removed", 8)? {
             edit.removed.push(cursor.u64("edit.removed_id")?);
         }
@@ -275,18 +324,44 @@ impl Edit {
     }
 }
 
+impl KeyspaceMeta {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for name in [&self.name, &self.operator] {
+            varint::encode(name.len() as u64, out);
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<KeyspaceMeta, Malformed> {
+        let mut name = |field: &str, least| {
+            let bytes = cursor.prefixed(field)?;
+            let name = std::str::from_utf8(bytes).ok();
+            let fits = (least..=NAME_BYTES_MAX).contains(&bytes.len());
+            let name = name.filter(|_| fits).map(str::to_owned);
+            name.ok_or_else(|| cursor.malformed(format!("{field}: not a name")))
+        };
+        Ok(KeyspaceMeta {
+            name: name("keyspace.name", 1)?,
+            operator: name("keyspace.operator", 0)?,
+        })
+    }
+}
+
 impl SegmentMeta {
     fn encode(&self, out: &mut Vec<u8>) {
         for number in [
             self.id,
+            self.file,
+            self.start,
             self.run,
-            self.file_len,
+            self.len,
             self.sequence_max.0,
             self.filter_file,
             self.written_ms,
         ] {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        out.extend_from_slice(&self.keyspace.0.to_le_bytes());
         out.extend_from_slice(&self.level.to_le_bytes());
         out.extend_from_slice(&self.footer_sum.to_le_bytes());
         for key in [&self.first_key, &self.last_key] {
@@ -298,11 +373,14 @@ impl SegmentMeta {
     fn decode(cursor: &mut Cursor<'_>) -> Result<SegmentMeta, Malformed> {
         let meta = SegmentMeta {
             id: cursor.u64("segment.id")?,
+            file: cursor.u64("segment.file")?,
+            start: cursor.u64("segment.start")?,
             run: cursor.u64("segment.run")?,
-            file_len: cursor.u64("segment.file_len")?,
+            len: cursor.u64("segment.length")?,
             sequence_max: Sequence(cursor.u64("segment.sequence_max")?),
             filter_file: cursor.u64("segment.filter_file")?,
             written_ms: cursor.u64("segment.written")?,
+            keyspace: KeyspaceId(cursor.u32("segment.keyspace")?),
             level: cursor.u32("segment.level")?,
             footer_sum: cursor.u32("segment.footer_sum")?,
             first_key: cursor.prefixed("segment.first_key")?.to_vec(),
@@ -311,8 +389,8 @@ impl SegmentMeta {
         if meta.first_key > meta.last_key {
             return Err(cursor.malformed("segment: its key range is reversed"));
         }
-        if meta.file_len > COUNT_MAX {
-            return Err(cursor.malformed("segment.file_len: no file is so long"));
+        if meta.len > COUNT_MAX || meta.start > COUNT_MAX {
+            return Err(cursor.malformed("segment.length: no file is so long"));
         }
         if meta.level > LEVEL_MAX {
             return Err(cursor.malformed("segment.level: no tree has so many"));
@@ -362,9 +440,12 @@ mod tests {
     fn sample() -> Edit {
         let segment = SegmentMeta {
             id: 12,
+            keyspace: KeyspaceId(7),
+            file: 11,
+            start: 4096,
             level: 0,
             run: 3,
-            file_len: 8192,
+            len: 8192,
             footer_sum: 99,
             sequence_max: Sequence(1000),
             filter_file: 11,
@@ -397,6 +478,15 @@ mod tests {
                 flushed_bytes: COUNT_MAX,
                 merged_bytes: 0,
             },
+            next_keyspace: KeyspaceId(9),
+            keyspaces: vec![(
+                KeyspaceId(8),
+                KeyspaceMeta {
+                    name: "users".into(),
+                    operator: "add".into(),
+                },
+            )],
+            dropped: vec![KeyspaceId(5)],
         }
     }
 
@@ -433,6 +523,25 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(Edit::decode(&bytes[..len], 7, 3, 500).is_err());
         }
+    }
+
+    #[test]
+    fn names_of_keyspaces_are_text_of_some_length() {
+        let decoded = |name: &str, operator: &str| {
+            let mut edit = sample();
+            edit.keyspaces[0].1 = KeyspaceMeta {
+                name: name.into(),
+                operator: operator.into(),
+            };
+            Edit::decode(&edit.encode(1, 0, 52).unwrap(), 1, 0, 52).is_ok()
+        };
+        let long = "n".repeat(NAME_BYTES_MAX);
+        assert!(decoded("ñ", "") && decoded(&long, &long));
+        assert!(!decoded("", "") && !decoded(&format!("{long}n"), ""));
+        let mut bytes = Vec::new();
+        sample().keyspaces[0].1.encode(&mut bytes);
+        bytes[1] = 0xff;
+        assert!(KeyspaceMeta::decode(&mut Cursor::new(&bytes)).is_err());
     }
 
     /// Bug: its length was written as 4 GiB less one byte, and nobody could read it.

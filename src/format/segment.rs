@@ -4,16 +4,16 @@ use super::checksum;
 use super::cursor::{Cursor, Malformed};
 use super::region::TRAILER_BYTES;
 use super::varint;
-use crate::key::Sequence;
+use crate::key::{KeyspaceId, Sequence};
 use criba_filters::store::KeySketch;
 
 const MAGIC: &[u8; 8] = b"cribaseg";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Length of the footer, the last bytes of a segment.
 pub(crate) const FOOTER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 5 * 8 + 3 * 4 + 4;
 
-const STORE_ID_AT: usize = 8 + 2 + 6 + 8;
+const SEGMENT_ID_AT: usize = 8 + 2 + 6;
 
 /// A filter page on disk: words, then a trailer of eight bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -32,7 +32,8 @@ pub(crate) const FILTER_ALIGN: u64 = 4096;
 pub(crate) struct Footer {
     pub(crate) segment_id: u64,
     pub(crate) store_id: u128,
-    pub(crate) file_len: u64,
+    /// Of the segment, this footer included.
+    pub(crate) len: u64,
     /// Data blocks fill the file from 0 to here.
     pub(crate) data_end: u64,
     /// Filter pages begin here; the filter header follows them.
@@ -49,15 +50,29 @@ pub(crate) struct Footer {
 
 impl Footer {
     pub(crate) fn offset(&self) -> u64 {
-        self.file_len.saturating_sub(FOOTER_BYTES as u64)
+        self.len.saturating_sub(FOOTER_BYTES as u64)
     }
 
-    /// The store that the bytes of a footer name, before anything is verified.
-    pub(crate) fn store_id_in(bytes: &[u8]) -> Option<u128> {
-        let field = bytes.get(STORE_ID_AT..)?.first_chunk()?;
-        bytes
-            .starts_with(MAGIC)
-            .then_some(u128::from_le_bytes(*field))
+    /// What bytes that look like a footer say of store, segment and length, before anything is
+    /// verified.
+    pub(crate) fn claims_of(bytes: &[u8]) -> Option<(u128, u64, u64)> {
+        if !bytes.starts_with(MAGIC) {
+            return None;
+        }
+        let mut cursor = Cursor::new(bytes.get(SEGMENT_ID_AT..)?);
+        let segment_id = cursor.u64("footer.segment_id").ok()?;
+        let store_id = cursor.u128("footer.store_id").ok()?;
+        let len = cursor.u64("footer.length").ok()?;
+        Some((store_id, segment_id, len))
+    }
+
+    /// Where the next footer may begin in these bytes.
+    pub(crate) fn find_in(bytes: &[u8], from: usize) -> Option<usize> {
+        let rest = bytes.get(from..)?;
+        let mut windows = rest.windows(MAGIC.len());
+        windows
+            .position(|window| window == MAGIC)
+            .map(|at| from.saturating_add(at))
     }
 
     pub(crate) fn encode(&self, identity: u64) -> (Vec<u8>, u32) {
@@ -67,7 +82,7 @@ impl Footer {
         bytes.extend_from_slice(&[0; 6]);
         bytes.extend_from_slice(&self.segment_id.to_le_bytes());
         bytes.extend_from_slice(&self.store_id.to_le_bytes());
-        bytes.extend_from_slice(&self.file_len.to_le_bytes());
+        bytes.extend_from_slice(&self.len.to_le_bytes());
         let offsets = [
             self.data_end,
             self.filter_start,
@@ -82,18 +97,18 @@ impl Footer {
             bytes.extend_from_slice(&sum.to_le_bytes());
         }
         assert!(
-            self.file_len >= FOOTER_BYTES as u64,
-            "a file ends with its footer"
+            self.len >= FOOTER_BYTES as u64,
+            "a segment ends with its footer"
         );
         let sum = checksum::at(identity, self.offset(), &[&bytes]);
         bytes.extend_from_slice(&sum.to_le_bytes());
         (bytes, sum)
     }
 
-    /// Decodes the last [`FOOTER_BYTES`] of a file of `file_len` bytes; also its checksum.
+    /// Decodes the last [`FOOTER_BYTES`] of a segment of `len` bytes; also its checksum.
     pub(crate) fn decode(
         bytes: &[u8],
-        file_len: u64,
+        len: u64,
         identity: u64,
     ) -> Result<(Footer, u32), Malformed> {
         let mut cursor = Cursor::new(bytes);
@@ -102,7 +117,7 @@ impl Footer {
         let footer = Footer {
             segment_id: cursor.u64("footer.segment_id")?,
             store_id: cursor.u128("footer.store_id")?,
-            file_len: cursor.u64("footer.file_len")?,
+            len: cursor.u64("footer.length")?,
             data_end: cursor.u64("footer.data_end")?,
             filter_start: cursor.u64("footer.filter_start")?,
             filter_header: cursor.u64("footer.filter_header")?,
@@ -112,7 +127,7 @@ impl Footer {
             index_sum: cursor.u32("footer.index_sum")?,
             properties_sum: cursor.u32("footer.properties_sum")?,
         };
-        let offset = file_len.saturating_sub(FOOTER_BYTES as u64);
+        let offset = len.saturating_sub(FOOTER_BYTES as u64);
         let sum = cursor.checksum("footer", identity, offset)?;
         cursor.end("footer")?;
         let ascending = [
@@ -124,7 +139,7 @@ impl Footer {
             footer.properties,
             offset,
         ];
-        if footer.file_len != file_len || !ascending.is_sorted() {
+        if footer.len != len || !ascending.is_sorted() {
             return Err(Malformed {
                 what: "footer: regions overlap or are cut".into(),
                 at: 0,
@@ -156,6 +171,7 @@ pub(crate) struct Properties {
     pub(crate) raw_bytes: u64,
     /// Keys whose newest entry in the segment is a tombstone.
     pub(crate) deleted_keys: u64,
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) first_key: Vec<u8>,
     pub(crate) last_key: Vec<u8>,
     pub(crate) sketches: Sketches,
@@ -187,6 +203,7 @@ impl Properties {
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        out.extend_from_slice(&self.keyspace.0.to_le_bytes());
         for key in [&self.first_key, &self.last_key] {
             varint::encode(key.len() as u64, &mut out);
             out.extend_from_slice(key);
@@ -218,6 +235,7 @@ impl Properties {
             sequence_max: Sequence(cursor.u64("properties.sequence_max")?),
             raw_bytes: cursor.u64("properties.raw_bytes")?,
             deleted_keys: cursor.u64("properties.deleted_keys")?,
+            keyspace: KeyspaceId(cursor.u32("properties.keyspace")?),
             first_key: cursor.prefixed("properties.first_key")?.to_vec(),
             last_key: cursor.prefixed("properties.last_key")?.to_vec(),
             sketches: Sketches {
@@ -312,7 +330,7 @@ mod tests {
         let footer = Footer {
             segment_id: 7,
             store_id: 1 << 100,
-            file_len: 9000,
+            len: 9000,
             data_end: 4096,
             filter_start: 4096,
             filter_header: 5000,
@@ -352,6 +370,7 @@ mod tests {
             sequence_max: Sequence(9),
             raw_bytes: 77,
             deleted_keys: 1,
+            keyspace: KeyspaceId(3),
             first_key: b"".to_vec(),
             last_key: b"z".to_vec(),
             sketches: Sketches {

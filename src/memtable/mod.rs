@@ -24,7 +24,7 @@ mod walk;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::arena::Spares;
 use crate::cursor::Direction;
@@ -84,6 +84,12 @@ impl Memtable {
     /// A table that is meant to be sealed at `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Memtable {
         Memtable::with_spares(capacity_bytes, Weak::new())
+    }
+
+    /// One that nobody writes to, for all trees without writes.
+    pub(crate) fn none() -> Arc<Memtable> {
+        static NONE: LazyLock<Arc<Memtable>> = LazyLock::new(|| Arc::new(Memtable::new(0)));
+        Arc::clone(&NONE)
     }
 
     /// The same with memory of tables before it, where there is any.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-use super::{Access, Compression, Create, FilterPolicy, Options, Strategy};
+use super::{Access, Compression, Create, FilterPolicy, Options, Strategy, TreeOptions};
+use criba_filters::segment::CustomFilters;
 
 /// Smallest and largest target size of a data block, in bytes.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
@@ -23,6 +24,33 @@ impl Options {
     ///
     /// [`Error::Invalid`] names the first option outside its bounds and what it may be.
     pub(crate) fn check(&self) -> Result<()> {
+        self.tree.check(&self.customs)?;
+        within("memtable_bytes", &self.memtable_bytes, &MEMTABLE_BYTES)?;
+        within(
+            "sealed_memtables_max",
+            &self.sealed_memtables_max,
+            &(1..=64),
+        )?;
+        within("compaction_threads", &self.compaction_threads, &(1..=16))?;
+        within("compaction_niceness", &self.compaction_niceness, &(0..=19))?;
+        if let Some(rate) = self.compaction_rate {
+            within("compaction_rate", &rate, &(1 << 16..=u64::MAX))?;
+        }
+        if self.create == Create::Always && self.access == Access::ReadOnly {
+            return Err(Error::Invalid(
+                "a new store cannot be made read-only; choose Access::ReadWrite or Create::Never"
+                    .into(),
+            ));
+        }
+        self.customs.check().map_err(Error::Invalid)
+    }
+}
+
+impl TreeOptions {
+    /// # Errors
+    ///
+    /// As for [`Options::check`].
+    pub(crate) fn check(&self, customs: &CustomFilters) -> Result<()> {
         within("block_bytes", &self.block_bytes, &BLOCK_BYTES)?;
         if !self.block_bytes.is_power_of_two() {
             let lower = 1 << self.block_bytes.ilog2();
@@ -37,53 +65,36 @@ impl Options {
             &self.entries_per_group,
             &ENTRIES_PER_GROUP,
         )?;
-        within("memtable_bytes", &self.memtable_bytes, &MEMTABLE_BYTES)?;
         within("segment_bytes", &self.segment_bytes, &SEGMENT_BYTES)?;
-        within(
-            "sealed_memtables_max",
-            &self.sealed_memtables_max,
-            &(1..=64),
-        )?;
         if let Compression::Zstd { level } = self.compression {
             within("zstd level", &level, &(1..=19))?;
         }
         let others = self.level_filters.values().chain(&self.last_level_filter);
         for policy in std::iter::once(&self.filter).chain(others) {
-            self.check_filter(*policy)?;
+            check_filter(*policy, customs)?;
         }
-        within("compaction_threads", &self.compaction_threads, &(1..=16))?;
-        within("compaction_niceness", &self.compaction_niceness, &(0..=19))?;
-        within("level_ratio", &self.tree.ratio, &(2..=100))?;
-        within("level0_runs", &self.tree.level0_runs, &(1..=1000))?;
-        within("level_base_bytes", &self.tree.base_bytes, &BASE_BYTES)?;
-        if let Strategy::Fifo { bytes, age } = self.tree.strategy {
+        within("level_ratio", &self.shape.ratio, &(2..=100))?;
+        within("level0_runs", &self.shape.level0_runs, &(1..=1000))?;
+        within("level_base_bytes", &self.shape.base_bytes, &BASE_BYTES)?;
+        if let Strategy::Fifo { bytes, age } = self.shape.strategy {
             within("fifo bytes", &bytes, &FIFO_BYTES)?;
             check_age(age)?;
         }
-        if let Some(rate) = self.compaction_rate {
-            within("compaction_rate", &rate, &(1 << 16..=u64::MAX))?;
-        }
-        if self.create == Create::Always && self.access == Access::ReadOnly {
-            return Err(Error::Invalid(
-                "a new store cannot be made read-only; choose Access::ReadWrite or Create::Never"
-                    .into(),
-            ));
-        }
-        self.customs.check().map_err(Error::Invalid)
+        Ok(())
     }
+}
 
-    fn check_filter(&self, policy: FilterPolicy) -> Result<()> {
-        match policy {
-            FilterPolicy::Budget { bits_per_key } => {
-                within("bits_per_key", &bits_per_key, &(0.0..=64.0))
-            }
-            FilterPolicy::Custom if self.customs.first().is_none() => Err(Error::Invalid(
-                "FilterPolicy::Custom without a filter; give one to Builder::custom_filter".into(),
-            )),
-            policy => policy
-                .spec()
-                .map_or(Ok(()), |spec| spec.check().map_err(Error::Invalid)),
+fn check_filter(policy: FilterPolicy, customs: &CustomFilters) -> Result<()> {
+    match policy {
+        FilterPolicy::Budget { bits_per_key } => {
+            within("bits_per_key", &bits_per_key, &(0.0..=64.0))
         }
+        FilterPolicy::Custom if customs.first().is_none() => Err(Error::Invalid(
+            "FilterPolicy::Custom without a filter; give one to Builder::custom_filter".into(),
+        )),
+        policy => policy
+            .spec()
+            .map_or(Ok(()), |spec| spec.check().map_err(Error::Invalid)),
     }
 }
 
@@ -125,20 +136,20 @@ mod tests {
     fn nonsense_is_refused_by_name() {
         assert!(Options::default().check().is_ok());
         assert_eq!(
-            refusal(|o| o.block_bytes = 0),
+            refusal(|o| o.tree.block_bytes = 0),
             "block_bytes is 0; choose 512 to 1048576"
         );
         let age = Some(Duration::from_micros(999));
         assert_eq!(
-            refusal(|o| o.tree.strategy = Strategy::Fifo {
+            refusal(|o| o.tree.shape.strategy = Strategy::Fifo {
                 bytes: 1 << 30,
                 age
             }),
             "fifo age is 999µs; choose at least 1ms, or None for no limit"
         );
-        assert!(refusal(|o| o.compression = Compression::Zstd { level: 99 }).contains("zstd"));
+        assert!(refusal(|o| o.tree.compression = Compression::Zstd { level: 99 }).contains("zstd"));
         assert!(
-            refusal(|o| o.filter = FilterPolicy::Bloom {
+            refusal(|o| o.tree.filter = FilterPolicy::Bloom {
                 bits_per_key: f64::NAN
             })
             .contains("bits")

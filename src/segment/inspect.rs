@@ -10,7 +10,7 @@ use super::readahead::Windows;
 use super::reader::Segment;
 use super::{Caches, file_name};
 
-/// What [`Db::inspect`](crate::Db::inspect) says about a segment.
+/// What [`Keyspace::inspect`](crate::Keyspace::inspect) says about a segment.
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {
@@ -116,7 +116,7 @@ impl Segment {
                 footer.properties,
                 footer.offset() - footer.properties,
             ),
-            ("footer", footer.offset(), footer.file_len - footer.offset()),
+            ("footer", footer.offset(), footer.len - footer.offset()),
         ];
         let regions = starts
             .map(|(name, offset, bytes)| RegionInfo {
@@ -126,7 +126,7 @@ impl Segment {
             })
             .to_vec();
         Ok(Inspection {
-            file: file_name(self.meta.id),
+            file: file_name(self.meta.file),
             regions,
             blocks,
         })

@@ -32,7 +32,7 @@ impl Segment {
     /// and the bytes of its blocks. One piece when the segment is damaged.
     pub(crate) fn pieces(&self, most: u32) -> Vec<(Vec<u8>, u64)> {
         let Ok(body) = self.body() else {
-            return vec![(self.meta.first_key.clone(), self.meta.file_len)];
+            return vec![(self.meta.first_key.clone(), self.meta.len)];
         };
         let fences = &body.fences;
         let blocks = fences.block_count();

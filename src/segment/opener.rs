@@ -32,7 +32,7 @@ pub(super) struct Opener<'a> {
 
 impl Opener<'_> {
     fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
-        Error::corrupt(self.path, offset, what)
+        Error::corrupt(self.path, self.meta.start.saturating_add(offset), what)
     }
 
     fn identity(&self) -> u64 {
@@ -48,6 +48,9 @@ impl Opener<'_> {
         )?;
         let properties = Properties::decode(&properties)
             .map_err(|malformed| self.corrupt(footer.properties, malformed.to_string()))?;
+        if properties.keyspace != self.meta.keyspace {
+            return Err(self.corrupt(footer.properties, "a segment of another keyspace"));
+        }
         if properties.first_key != self.meta.first_key || properties.last_key != self.meta.last_key
         {
             return Err(self.corrupt(footer.properties, "its key range is not the manifest's"));
@@ -87,9 +90,9 @@ impl Opener<'_> {
 
     fn footer(&self) -> Result<Footer> {
         let len = self.file.len();
-        if len != self.meta.file_len || len < FOOTER_BYTES as u64 {
-            let expected = self.meta.file_len;
-            let what = format!("the file has {len} bytes, the manifest says {expected}");
+        if len != self.meta.len || len < FOOTER_BYTES as u64 {
+            let expected = self.meta.len;
+            let what = format!("the file has {len} bytes of it, the manifest says {expected}");
             return Err(self.corrupt(len.min(expected), what));
         }
         let offset = len - FOOTER_BYTES as u64;

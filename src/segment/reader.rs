@@ -12,7 +12,7 @@ use crate::format::region::Place;
 use crate::key::Sequence;
 use crate::options::FilterLoading;
 use crate::slice::Slice;
-use crate::storage::{ReadCause, Storage};
+use crate::storage::ReadCause;
 use criba_filters::segment::{
     BloomierBits, CustomFilters, FilterKind, FilterSpec, REJECTING_BITS_MIN,
 };
@@ -20,10 +20,9 @@ use criba_filters::segment::{
 use super::block::Block;
 use super::body::Body;
 use super::caches::Caches;
-use super::files::Files;
+use super::files::{Files, SegmentFile};
 use super::filter::FilterState;
 use super::groups::Mark;
-use super::names::file_name;
 use super::opener::Opener;
 use super::outcome::LookupCost;
 
@@ -49,21 +48,17 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// When the file is missing or the system refuses to read it.
+    /// When the system refuses to read the file.
     pub(crate) fn open(
-        storage: &Arc<dyn Storage>,
+        file: &Arc<SegmentFile>,
         store_id: u128,
         meta: SegmentMeta,
         loading: &FilterLoading,
     ) -> Result<Segment> {
-        let name = file_name(meta.id);
-        let path = storage.path_of(&name);
-        let file = storage
-            .open(&name)
-            .map_err(|error| Error::io(&path, error))?;
+        let path = file.path();
         let body = match (Opener {
-            storage,
-            file,
+            storage: file.storage(),
+            file: file.section(meta.start, meta.len),
             path: &path,
             meta: &meta,
             store_id,
@@ -74,7 +69,7 @@ impl Segment {
             body => body.map(Arc::new),
         };
         Ok(Segment {
-            files: Arc::new(Files::of(storage, &meta)),
+            files: Arc::new(Files::of(file, &meta)),
             meta,
             path,
             body,
@@ -144,6 +139,11 @@ impl Segment {
             files: Arc::clone(&self.files),
             filter_build_time: self.filter_build_time,
         }
+    }
+
+    /// The file that holds the segment.
+    pub(crate) fn file(&self) -> &Arc<SegmentFile> {
+        self.files.file()
     }
 
     /// Whether a key of the range can be here.
@@ -234,12 +234,17 @@ impl Segment {
     }
 
     pub(super) fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
-        Error::corrupt(&self.path, offset, what)
+        Error::corrupt(&self.path, self.meta.start.saturating_add(offset), what)
     }
 
     /// Damage of the filter, wherever it lies.
     pub(super) fn corrupt_filter(&self, offset: u64, what: impl Into<String>) -> Error {
-        Error::corrupt(&self.files.path_of_filter(), offset, what)
+        let start = match self.meta.filter_file {
+            0 => self.meta.start,
+            _ => 0,
+        };
+        let path = self.files.path_of_filter();
+        Error::corrupt(&path, start.saturating_add(offset), what)
     }
 
     pub(super) fn malformed_block(&self, body: &Body, block: u32, what: &Malformed) -> Error {

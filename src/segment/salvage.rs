@@ -11,14 +11,15 @@ use crate::cursor::{Cursor, Direction, Item, NO_ENTRY};
 use crate::error::{Error, Result};
 use crate::format::block::Entry;
 use crate::format::manifest::SegmentMeta;
-use crate::format::region::{self, RegionKind, file_identity};
-use crate::format::segment::{FOOTER_BYTES, Footer, Properties};
+use crate::format::region::file_identity;
 use crate::key::{self, Sequence};
 use crate::loss::Loss;
 use crate::options::{FilterLoading, FilterResidency};
 use crate::slice::Slice;
-use crate::storage::{ReadCause, ReadFile, Storage};
+use crate::storage::Storage;
 
+use super::files::SegmentFile;
+use super::footers::footer_of;
 use super::outcome::LookupCost;
 use super::readahead::Windows;
 use super::reader::Segment;
@@ -52,6 +53,8 @@ impl Tally {
 #[derive(Debug)]
 pub(crate) struct SalvageWalk {
     path: PathBuf,
+    /// Where the segment begins in its file.
+    start: u64,
     source: Source,
     /// Entries of the current block, last one first.
     entries: Vec<Item>,
@@ -81,12 +84,13 @@ enum Source {
     End,
 }
 
-/// The file of a segment, and what the manifest says of it.
+/// A segment, by what the manifest or its footer says of it; or else all of a file, as one segment
+/// of the same number.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) storage: &'a Arc<dyn Storage>,
     pub(crate) store_id: u128,
-    pub(crate) id: u64,
+    pub(crate) file: u64,
     pub(crate) meta: Option<SegmentMeta>,
 }
 
@@ -96,14 +100,14 @@ impl SalvageWalk {
         caches: &Arc<Caches>,
         tally: &Arc<Mutex<Tally>>,
     ) -> SalvageWalk {
-        let path = found.storage.path_of(&file_name(found.id));
-        let meta = found.meta.clone().or_else(|| found.own_words());
-        let range = meta.as_ref().map(|meta| {
+        let path = found.storage.path_of(&file_name(found.file));
+        let range = found.meta.as_ref().map(|meta| {
             let (first, last) = (&*meta.first_key, &*meta.last_key);
             (Slice::from(first), Slice::from(last))
         });
         let mut walk = SalvageWalk {
             path,
+            start: 0,
             source: Source::End,
             entries: Vec::new(),
             current: None,
@@ -112,22 +116,25 @@ impl SalvageWalk {
             pending: Vec::new(),
             tally: Arc::clone(tally),
         };
-        walk.source = walk.open(found, meta, caches);
+        walk.source = walk.open(found, caches);
         walk
     }
 
-    fn open(
-        &mut self,
-        found: &Found<'_>,
-        meta: Option<SegmentMeta>,
-        caches: &Arc<Caches>,
-    ) -> Source {
+    fn open(&mut self, found: &Found<'_>, caches: &Arc<Caches>) -> Source {
+        let file = match SegmentFile::open(found.storage, found.file) {
+            Ok(file) => file,
+            Err(error) => {
+                self.lose(0, 0, format!("the segment cannot be opened: {error}"));
+                return Source::End;
+            }
+        };
         // No filter is asked: one that is not pinned is not read either.
         let loading = FilterLoading {
             residency: FilterResidency::Cached { bytes: 0 },
             ..FilterLoading::default()
         };
-        let opened = meta.map(|meta| Segment::open(found.storage, found.store_id, meta, &loading));
+        let meta = found.meta.clone();
+        let opened = meta.map(|meta| Segment::open(&file, found.store_id, meta, &loading));
         if let Some(Ok(segment)) = opened
             && segment.damage().is_none()
         {
@@ -138,23 +145,23 @@ impl SalvageWalk {
                 caches: Arc::clone(caches),
             };
         }
-        match found.storage.open(&file_name(found.id)) {
-            Ok(file) => {
-                let data_end = found.footer(&*file).map(|footer| footer.data_end);
-                let identity = file_identity(found.store_id, found.id);
-                Source::Scanned {
-                    scanner: Scanner::new(file, identity, data_end),
-                    data_end,
-                }
+        let (id, bytes) = match &found.meta {
+            Some(meta) => {
+                self.start = meta.start;
+                (meta.id, file.section(meta.start, meta.len))
             }
-            Err(error) => {
-                self.lose(0, 0, format!("the segment cannot be opened: {error}"));
-                Source::End
-            }
+            None => (found.file, file.section(0, u64::MAX)),
+        };
+        let identity = file_identity(found.store_id, id);
+        let data_end = footer_of(&*bytes, identity).map(|(footer, _)| footer.data_end);
+        Source::Scanned {
+            scanner: Scanner::new(bytes, identity, data_end),
+            data_end,
         }
     }
 
     fn lose(&mut self, offset: u64, bytes: u64, what: impl Into<String>) {
+        let offset = self.start.saturating_add(offset);
         self.pending
             .push(Loss::new(self.path.clone(), offset, bytes, what));
     }
@@ -184,8 +191,8 @@ impl SalvageWalk {
                         Some((offset, block)) => {
                             if offset > before {
                                 let what = "no intact data block".to_owned();
-                                let path = self.path.clone();
-                                let loss = Loss::new(path, before, offset - before, what);
+                                let at = self.start.saturating_add(before);
+                                let loss = Loss::new(self.path.clone(), at, offset - before, what);
                                 self.pending.push(loss);
                             }
                             Ok((offset, block))
@@ -317,64 +324,4 @@ fn next_indexed(
     windows.come_to(body, ordinal, Direction::Forward);
     let block = segment.block(body, ordinal, caches, &mut LookupCost::default());
     Some((offset, block.map_err(|error| (len, error))))
-}
-
-impl Found<'_> {
-    /// What the segment says of itself: enough to open it where no manifest knows it.
-    fn own_words(&self) -> Option<SegmentMeta> {
-        let file = self.storage.open(&file_name(self.id)).ok()?;
-        let footer = self.footer(&*file)?;
-        let len = usize::try_from(footer.offset().checked_sub(footer.properties)?).ok()?;
-        let bytes = file.read(ReadCause::Open, footer.properties, len).ok()?;
-        let place = region::Place {
-            file: file_identity(self.store_id, self.id),
-            offset: footer.properties,
-        };
-        let region = region::open(&bytes, RegionKind::Properties, place).ok()?;
-        let payload = bytes.slice(0..region.payload_len);
-        let properties = Properties::decode(&payload).ok()?;
-        let (_, footer_sum) = self.decode_footer(&*file)?;
-        Some(SegmentMeta {
-            id: self.id,
-            level: 0,
-            run: self.id,
-            file_len: footer.file_len,
-            footer_sum,
-            sequence_max: properties.sequence_max,
-            filter_file: 0,
-            written_ms: 0,
-            first_key: properties.first_key,
-            last_key: properties.last_key,
-        })
-    }
-
-    fn footer(&self, file: &dyn ReadFile) -> Option<Footer> {
-        Some(self.decode_footer(file)?.0)
-    }
-
-    fn decode_footer(&self, file: &dyn ReadFile) -> Option<(Footer, u32)> {
-        let bytes = footer_bytes(file)?;
-        let identity = file_identity(self.store_id, self.id);
-        Footer::decode(&bytes, file.len(), identity).ok()
-    }
-}
-
-fn footer_bytes(file: &dyn ReadFile) -> Option<Slice> {
-    let offset = file.len().checked_sub(FOOTER_BYTES as u64)?;
-    file.read(ReadCause::Open, offset, FOOTER_BYTES).ok()
-}
-
-/// The store that a segment belongs to, by its footer.
-pub(crate) fn store_of(storage: &dyn Storage, id: u64) -> Option<u128> {
-    let file = storage.open(&file_name(id)).ok()?;
-    let bytes = footer_bytes(&*file)?;
-    let store_id = Footer::store_id_in(&bytes)?;
-    let identity = file_identity(store_id, id);
-    let footer = Footer::decode(&bytes, file.len(), identity).ok()?.0;
-    (footer.segment_id == id).then_some(store_id)
-}
-
-/// The highest sequence in a segment, by its own word.
-pub(crate) fn last_sequence_of(found: &Found<'_>) -> Option<Sequence> {
-    found.own_words().map(|meta| meta.sequence_max)
 }

@@ -127,7 +127,7 @@ impl Segment {
         let meta = &self.meta;
         let mut stats = SegmentStats {
             id: meta.id,
-            file_bytes: meta.file_len,
+            file_bytes: meta.len,
             written_at: (meta.written_ms > 0)
                 .then(|| UNIX_EPOCH.checked_add(Duration::from_millis(meta.written_ms)))
                 .flatten(),

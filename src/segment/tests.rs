@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::cursor::{Cursor as _, Direction};
 use crate::format::block::Entry;
-use crate::key::{Kind, MAX_KEY_BYTES, Sequence};
+use crate::key::{KeyspaceId, Kind, MAX_KEY_BYTES, Sequence};
 use crate::options::{Compression, FilterLoading, FilterResidency};
 use crate::sim::Memory;
 use crate::slice::Slice;
@@ -20,7 +20,8 @@ use criba_filters::segment::{Begun, BloomierBits, CustomFilters, FilterSpec};
 use criba_filters::{KeyHash, hash_key};
 
 use super::{
-    Caches, Lookup, LookupCost, Reading, Segment, SegmentWalk, Wanted, Writer, WriterOptions,
+    Caches, Lookup, LookupCost, NewFile, Reading, Segment, SegmentFile, SegmentWalk, Wanted,
+    Writer, WriterOptions,
 };
 
 type HashKey = fn(u64, &[u8]) -> KeyHash;
@@ -126,6 +127,7 @@ fn write(content: &Content, setup: Setup, residency: FilterResidency) -> World {
 fn options(setup: Setup) -> WriterOptions {
     WriterOptions {
         store_id: 5,
+        keyspace: KeyspaceId::DEFAULT,
         hash_seed: SEED,
         hash_key: HASHES[setup.hash],
         block_bytes: setup.block_bytes,
@@ -144,7 +146,8 @@ fn write_to(
     setup: Setup,
     residency: FilterResidency,
 ) -> World {
-    let mut writer = Writer::create(storage, 3, options(setup), Default::default()).unwrap();
+    let file = NewFile::create(storage, 3).unwrap();
+    let mut writer = Writer::create(file, 3, options(setup), Default::default()).unwrap();
     for (key, versions) in content {
         for &sequence in versions {
             let (kind, value) = version(key, sequence, setup.value_bytes);
@@ -157,10 +160,12 @@ fn write_to(
             writer.add(&entry).unwrap();
         }
     }
-    let (finished, _) = writer.finish(0, 3).unwrap();
+    let (finished, file, _) = writer.finish(0, 3).unwrap();
+    file.sync().unwrap();
     let customs = customs();
     let loading = FilterLoading { residency, customs };
-    let segment = Segment::open(storage, 5, finished.meta, &loading).unwrap();
+    let file = SegmentFile::open(storage, 3).unwrap();
+    let segment = Segment::open(&file, 5, finished.meta, &loading).unwrap();
     assert!(segment.damage().is_none() && segment.filter_damage().is_none());
     let caches = Caches::new(1 << 20, residency);
     World {
@@ -427,7 +432,8 @@ fn what_is_older_than_it_can_be_is_refused() {
         sequence_base: Sequence(5),
         ..options(Setup::plain(None, 0))
     };
-    let mut writer = Writer::create(&storage, 3, options, Default::default()).unwrap();
+    let file = NewFile::create(&storage, 3).unwrap();
+    let mut writer = Writer::create(file, 3, options, Default::default()).unwrap();
     let mut add = |sequence| {
         writer.add(&Entry {
             key: b"k",

@@ -15,7 +15,7 @@ use crate::format::region::{
 use crate::format::segment::{
     FILTER_ALIGN, FilterProperties, Footer, PAGE_WORDS, Properties, Sketches, encode_page,
 };
-use crate::key::{Kind, Sequence};
+use crate::key::{KeyspaceId, Kind, Sequence};
 use crate::options::Compression;
 use crate::storage::{AppendFile, Storage};
 use criba_filters::KeyHash;
@@ -44,6 +44,7 @@ const RAW_BYTES_MAX: u64 = 2 << 30;
 #[derive(Clone, Debug)]
 pub(crate) struct WriterOptions {
     pub(crate) store_id: u128,
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) hash_seed: u64,
     /// [`filter::hash_key`], but for tests that force keys with equal hashes.
     pub(crate) hash_key: fn(u64, &[u8]) -> KeyHash,
@@ -57,16 +58,66 @@ pub(crate) struct WriterOptions {
     pub(crate) filter_salt: u64,
 }
 
+/// A file to which segments are written, one behind another.
+pub(crate) struct NewFile {
+    /// That of the first segment in it.
+    id: u64,
+    path: PathBuf,
+    file: Box<dyn AppendFile>,
+    bytes: u64,
+}
+
+impl NewFile {
+    pub(crate) fn create(storage: &Arc<dyn Storage>, id: u64) -> Result<NewFile> {
+        let name = file_name(id);
+        let path = storage.path_of(&name);
+        let file = storage
+            .create(&name)
+            .map_err(|error| Error::io(&path, error))?;
+        Ok(NewFile {
+            id,
+            path,
+            file,
+            bytes: 0,
+        })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .append(&[bytes])
+            .map_err(|error| Error::io(&self.path, error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Fills up to where another segment may begin.
+    fn align(&mut self) -> Result<()> {
+        let gap = self.bytes.next_multiple_of(FILTER_ALIGN) - self.bytes;
+        match gap {
+            0 => Ok(()),
+            gap => self.append(&[0; FILTER_ALIGN as usize][..gap as usize]),
+        }
+    }
+
+    /// Makes it durable, but for its name.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file
+            .sync()
+            .map_err(|error| Error::io(&self.path, error))
+    }
+}
+
 /// A segment that is being written. Dropped before [`Writer::finish`], it leaves a file that the
 /// caller removes.
 pub(crate) struct Writer {
     options: WriterOptions,
     id: u64,
     identity: u64,
-    path: PathBuf,
-    file: Box<dyn AppendFile>,
+    file: NewFile,
+    /// Where the segment begins in the file.
+    start: u64,
     out: Vec<u8>,
-    /// Bytes of the file before `out`.
+    /// Bytes of the segment before `out`.
     written: u64,
     block: BlockBuilder,
     block_first_key: Vec<u8>,
@@ -89,24 +140,21 @@ pub(crate) struct Finished {
 }
 
 impl Writer {
-    /// The filter is built in the memory of `filter`.
+    /// Begins a segment behind those in the file. The filter is built in the memory of `filter`.
     pub(crate) fn create(
-        storage: &Arc<dyn Storage>,
+        mut file: NewFile,
         id: u64,
         options: WriterOptions,
         mut filter: filter::Builder,
     ) -> Result<Writer> {
         filter.begin(options.filter, options.filter_salt);
-        let name = file_name(id);
-        let path = storage.path_of(&name);
-        let file = storage
-            .create(&name)
-            .map_err(|error| Error::io(&path, error))?;
-        let packer = Packer::of(options.compression).map_err(|error| Error::io(&path, error))?;
+        file.align()?;
+        let packer = Packer::of(options.compression);
+        let packer = packer.map_err(|error| Error::io(&file.path, error))?;
         Ok(Writer {
             id,
             identity: file_identity(options.store_id, id),
-            path,
+            start: file.bytes,
             file,
             out: Vec::with_capacity(BUFFER_BYTES + PAGE_BYTES as usize),
             written: 0,
@@ -123,6 +171,7 @@ impl Writer {
                     values: Some(KeySketch::default()),
                     deleted: Some(KeySketch::default()),
                 },
+                keyspace: options.keyspace,
                 ..Properties::default()
             },
             packer,
@@ -162,7 +211,8 @@ impl Writer {
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         if entry.sequence < self.options.sequence_base {
             let what = "an entry is older than its segment says: `verify` finds this segment";
-            return Err(Error::corrupt(&self.path, self.data_bytes(), what));
+            let at = self.start + self.data_bytes();
+            return Err(Error::corrupt(&self.file.path, at, what));
         }
         if self.ends_block(entry) {
             self.finish_block()?;
@@ -237,7 +287,7 @@ impl Writer {
         let plain_len = payload.len();
         if let Some(packer) = &mut self.packer {
             let packed = packer.pack(payload, &mut self.out);
-            if let Some(codec) = packed.map_err(|error| Error::io(&self.path, error))? {
+            if let Some(codec) = packed.map_err(|error| Error::io(&self.file.path, error))? {
                 return Ok(Stored {
                     codec,
                     plain_len,
@@ -272,17 +322,19 @@ impl Writer {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        self.file
-            .append(&[&self.out])
-            .map_err(|error| Error::io(&self.path, error))?;
+        self.file.append(&self.out)?;
         self.written += self.out.len() as u64;
         self.out.clear();
         Ok(())
     }
 
-    /// Writes filter, index, properties and footer, and syncs the file. At least one entry was
-    /// added. Returns the memory for the next segment's filter.
-    pub(crate) fn finish(mut self, level: u32, run: u64) -> Result<(Finished, filter::Builder)> {
+    /// Writes filter, index, properties and footer. At least one entry was added. Returns the file,
+    /// which is not synced, and the memory for the next segment's filter.
+    pub(crate) fn finish(
+        mut self,
+        level: u32,
+        run: u64,
+    ) -> Result<(Finished, NewFile, filter::Builder)> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
@@ -299,18 +351,18 @@ impl Writer {
         let properties = self.properties.encode();
         (footer.properties, footer.properties_sum) =
             self.write_region(RegionKind::Properties, &properties)?;
-        footer.file_len = self.data_bytes() + crate::format::segment::FOOTER_BYTES as u64;
+        footer.len = self.data_bytes() + crate::format::segment::FOOTER_BYTES as u64;
         let (bytes, footer_sum) = footer.encode(self.identity);
         self.out.extend_from_slice(&bytes);
         self.write_out()?;
-        self.file
-            .sync()
-            .map_err(|error| Error::io(&self.path, error))?;
         let meta = SegmentMeta {
             id: self.id,
+            keyspace: self.options.keyspace,
+            file: self.file.id,
+            start: self.start,
             level,
             run,
-            file_len: footer.file_len,
+            len: footer.len,
             footer_sum,
             sequence_max: self.properties.sequence_max,
             filter_file: 0,
@@ -323,7 +375,7 @@ impl Writer {
             filter_build_time,
             filter_refusal: self.filter_refusal,
         };
-        Ok((finished, self.filter))
+        Ok((finished, self.file, self.filter))
     }
 
     fn write_region(&mut self, kind: RegionKind, payload: &[u8]) -> Result<(u64, u32)> {

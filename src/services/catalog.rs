@@ -45,13 +45,17 @@ impl Catalog {
         change(&mut state.manifest).map_err(|error| self.monitor.poison(error))
     }
 
-    /// Makes one edit of the manifest, which `fill` completes, durable.
-    pub(crate) fn commit(&self, fill: impl FnOnce(&Manifest, &mut Edit)) -> Result<()> {
-        self.change(|manifest| {
-            let mut edit = manifest.edit();
-            fill(manifest, &mut edit);
-            manifest.commit(&edit)
-        })
+    /// Makes one edit of the manifest, which `fill` completes, durable. When `fill` refuses,
+    /// nothing is changed.
+    pub(crate) fn commit(
+        &self,
+        fill: impl FnOnce(&Manifest, &mut Edit) -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let mut edit = state.manifest.edit();
+        fill(&state.manifest, &mut edit)?;
+        let committed = state.manifest.commit(&edit);
+        committed.map_err(|error| self.monitor.poison(error))
     }
 }
 

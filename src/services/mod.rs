@@ -4,16 +4,19 @@
 mod catalog;
 mod events;
 mod monitor;
+mod pace;
 mod snapshots;
 
 pub(crate) use catalog::Catalog;
 pub use events::{Event, EventKind};
 pub(crate) use monitor::{Monitor, Tally, Wake, nanos};
+pub(crate) use pace::Pace;
 pub(crate) use snapshots::Snapshots;
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use crate::options::FilterLoading;
 use crate::segment::Caches;
 use crate::storage::Storage;
 
@@ -26,8 +29,15 @@ pub(crate) struct Services {
     pub(crate) caches: Arc<Caches>,
     /// Caches that hold nothing: merges must not push out what readers use.
     pub(crate) no_caches: Arc<Caches>,
+    /// How the filters of segments are opened.
+    pub(crate) loading: FilterLoading,
+    /// Bytes that a merge writes in a second at most.
+    pub(crate) compaction_rate: Option<u64>,
     pub(crate) catalog: Catalog,
     pub(crate) snapshots: Snapshots,
+    /// How long flushes and merges take, whatever the tree.
+    pub(crate) flush_pace: Pace,
+    pub(crate) merge_pace: Pace,
     pub(crate) monitor: Arc<Monitor>,
 }
 

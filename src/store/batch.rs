@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::batch::{Operation, Payload};
-use crate::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
 /// Most bytes of one batch, keys and values and a few bytes for each operation.
 pub(crate) const MAX_BATCH_BYTES: usize = (u32::MAX - (1 << 20)) as usize;
@@ -20,23 +20,28 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) {
         if self.accepts(key, value) {
-            Operation::put(key, value).encode(&mut self.payload);
+            Operation::put(keyspace, key, value).encode(&mut self.payload);
             self.count += 1;
         }
     }
 
-    pub(crate) fn delete(&mut self, key: &[u8]) {
+    pub(crate) fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) {
         if self.accepts(key, &[]) {
-            Operation::delete(key).encode(&mut self.payload);
+            Operation::delete(keyspace, key).encode(&mut self.payload);
             self.count += 1;
         }
+    }
+
+    /// From now on the batch cannot be committed.
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.invalid.get_or_insert(error);
     }
 
     fn accepts(&mut self, key: &[u8], value: &[u8]) -> bool {
         if self.invalid.is_none() {
-            let after = self.payload.len() + key.len() + value.len() + 16;
+            let after = self.payload.len() + key.len() + value.len() + 24;
             let is_full = after > MAX_BATCH_BYTES || self.count >= MAX_BATCH_OPERATIONS;
             self.invalid = check_limits(key, value).err().or_else(|| {
                 is_full.then(|| {
@@ -100,13 +105,13 @@ mod tests {
     #[test]
     fn a_batch_has_no_more_operations_than_a_memtable_can_name() {
         let mut batch = Operations::default();
-        batch.put(b"first", b"");
+        batch.put(KeyspaceId::DEFAULT, b"first", b"");
         // As if there were many more.
         batch.count = MAX_BATCH_OPERATIONS - 1;
-        batch.put(b"last", b"");
+        batch.put(KeyspaceId::DEFAULT, b"last", b"");
         assert_eq!(batch.count(), MAX_BATCH_OPERATIONS);
         assert!(batch.payload().is_ok());
-        batch.delete(b"too many");
+        batch.delete(KeyspaceId::DEFAULT, b"too many");
         assert!(matches!(batch.payload(), Err(Error::Invalid(_))));
     }
 }

@@ -8,24 +8,36 @@
 //! [`Compactor`]: super::compactor::Compactor
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::bounds::Bounds;
 use crate::compaction::{self, Plan, Progress};
 use crate::error::{Error, Result, chain};
+use crate::key::KeyspaceId;
 use crate::options::Compaction;
 use crate::priority;
-use crate::tree::{Claims, MergePlan, Next, parts_max};
+use crate::tree::{Claims, MergePlan, Next, Tree, parts_max};
 
 use super::compactor::{Choice, Job, Offer, Queue, Task, inputs_of};
 use super::request::Request;
 use super::state::Store;
 
+/// What there is to do for requests.
+enum Requested {
+    Job(Job),
+    /// Nothing now; in these keyspaces a request waits for its inputs.
+    Wait(Vec<KeyspaceId>),
+}
+
 // Requests and changes.
 impl Store {
-    /// Requests a compaction of a range.
-    pub(crate) fn request_compaction(&self, bounds: Bounds) -> Arc<Request> {
-        let request = Arc::new(Request::new(bounds));
-        let check = || self.monitor().check_sound();
+    /// Requests a compaction of a range of keys of a tree.
+    pub(crate) fn request_compaction(&self, tree: &Arc<Tree>, bounds: Bounds) -> Arc<Request> {
+        let request = Arc::new(Request::new(tree, bounds));
+        let check = || {
+            tree.check(&tree.view())?;
+            self.monitor().check_sound()
+        };
         self.compactor().request(&request, check);
         if let Err(error) = self.start_compactors() {
             request.refuse(Err(error));
@@ -34,13 +46,17 @@ impl Store {
         request
     }
 
-    /// The tree has changed: the debt is another, and there may be something to compact.
-    pub(super) fn tree_changed(&self) {
-        let tree = self.tree();
+    /// A tree has changed: the debt is another, and there may be something to compact.
+    pub(super) fn tree_changed(&self, tree: &Arc<Tree>) {
+        // How it is to be kept is not known yet.
+        if !tree.is_open() {
+            return;
+        }
         // Also what a thread works on now: nobody says when that ends.
         let all = || tree.facts(&tree.version(), &Claims::default());
-        let debt = || compaction::debt_bytes(&all(), &self.options().tree);
-        self.compactor().renew_debt(debt, || self.is_behind());
+        let debt = || self.debt_of(tree, &all());
+        self.compactor()
+            .changed(tree.id(), debt, || self.is_behind());
         let is_background = self.options().compaction == Compaction::Background;
         if is_background && !self.has_compactors() {
             let facts = all();
@@ -79,27 +95,30 @@ impl Store {
 
     /// Whether nothing is under way and nothing is to be done.
     pub(crate) fn is_settled(&self) -> bool {
-        let tree = self.tree();
+        let trees = self.trees().list();
+        let is_due = |tree: &Arc<Tree>, claims: &Claims| {
+            let facts = tree.facts(&tree.version(), claims);
+            tree.is_open() && compaction::plan(&facts, &tree.shape_now()).is_some()
+        };
         self.compactor().is_settled(|claims| {
             self.options().compaction == Compaction::Background
-                && compaction::plan(&tree.facts(&tree.version(), claims), &tree.shape_now())
-                    .is_some()
+                && trees.iter().any(|tree| is_due(tree, claims))
         })
     }
 
-    /// Waits until nobody else works on a segment, then claims it until [`Store::let_go`].
-    /// `false` when it is not live any more.
-    pub(crate) fn claim(&self, id: u64) -> Result<bool> {
+    /// Waits until nobody else works on a segment of a tree, then claims it until
+    /// [`Store::let_go`]. `false` when it is not live any more.
+    pub(crate) fn claim(&self, tree: &Tree, id: u64) -> Result<bool> {
         self.compactor().claim(id, || {
             self.monitor().check_writable()?;
-            let version = self.tree().version();
+            let version = tree.version();
             Ok(version.segments().any(|segment| segment.meta.id == id))
         })
     }
 
     /// Ends [`Store::claim`].
-    pub(crate) fn let_go(&self, id: u64) {
-        self.compactor().let_go(id);
+    pub(crate) fn let_go(&self, tree: &Tree, id: u64) {
+        self.compactor().let_go(tree.id(), id);
     }
 }
 
@@ -122,7 +141,7 @@ impl Store {
                 Task::Job(job) => {
                     let work = || self.carry_out(&job);
                     let result = self.monitor().or_poison("compaction", work);
-                    self.report(&result);
+                    self.report(&job, &result);
                     self.compactor().finish(&job, result);
                 }
                 Task::Help(offer) => self.help(&offer),
@@ -132,13 +151,13 @@ impl Store {
     }
 
     /// Reports a failure.
-    fn report(&self, result: &Result<()>) {
+    fn report(&self, job: &Job, result: &Result<()>) {
         let Err(error) = result else { return };
-        if matches!(error, Error::Cancelled) {
+        if matches!(error, Error::Cancelled | Error::KeyspaceDropped { .. }) {
             return;
         }
         if error.is_disk_full() {
-            let times = self.tree().work_times();
+            let times = job.tree.work_times();
             times.was_full(self.services().now_ms());
         }
         self.monitor()
@@ -156,49 +175,81 @@ impl Store {
             queue.refuse_requests(&Err(error));
             return Choice::Wait(None);
         }
-        if let Some(job) = self.choose_request(queue) {
-            return Choice::Job(job);
-        }
-        // One that waits for its inputs is not overtaken: they might never be free all at once.
-        let waits = queue.first_request().is_some();
-        if waits || self.options().compaction == Compaction::Manual {
+        let waiting = match self.choose_request(queue) {
+            Requested::Job(job) => return Choice::Job(job),
+            Requested::Wait(waiting) => waiting,
+        };
+        if self.options().compaction == Compaction::Manual {
             return Choice::Wait(None);
         }
-        let (tree, visible) = (self.tree(), self.visible());
-        // One look at the facts: what comes of age between two looks would be missed by both.
-        let facts = tree.facts(&tree.version(), queue.claims());
-        let (plan, while_idle) = match tree.next(&facts, visible) {
-            Next::Now(plan, while_idle) => (plan, while_idle),
-            Next::Look(wait) => return Choice::Wait(wait),
-        };
-        Choice::Job(Job {
-            plan,
-            progress: Arc::default(),
-            request: None,
-            reserved: None,
-            while_idle,
-        })
+        let (now, mut wait) = (Instant::now(), None);
+        for tree in queue.in_turn(self.trees().list()) {
+            // A request that waits for its inputs is not overtaken: they might never be free all
+            // at once.
+            if !tree.is_open() || waiting.contains(&tree.id()) {
+                continue;
+            }
+            let rest = match queue.rests(tree.id(), now) {
+                Some(rest) => rest,
+                None => match self.choose_in(&tree, queue) {
+                    Ok(job) => return Choice::Job(job),
+                    Err(rest) => {
+                        queue.let_rest(tree.id(), now, rest);
+                        rest
+                    }
+                },
+            };
+            wait = match (wait, rest) {
+                (Some(wait), Some(rest)) => Some(std::cmp::min::<Duration>(wait, rest)),
+                (wait, rest) => wait.or(rest),
+            };
+        }
+        Choice::Wait(wait)
     }
 
-    /// The oldest request, if its inputs are free.
-    fn choose_request(&self, queue: &mut Queue) -> Option<Job> {
-        let version = self.tree().version();
-        while let Some(request) = queue.first_request() {
-            let planned = self.tree().plan_request(&version, request.bounds());
+    /// What is to be done in a tree, or after which time there may be something.
+    fn choose_in(&self, tree: &Arc<Tree>, queue: &Queue) -> Result<Job, Option<Duration>> {
+        // One look at the facts: what comes of age between two looks would be missed by both.
+        let facts = tree.facts(&tree.version(), queue.claims());
+        match tree.next(&facts, self.visible()) {
+            Next::Now(plan, while_idle) => Ok(Job {
+                tree: Arc::clone(tree),
+                plan,
+                progress: Arc::default(),
+                request: None,
+                reserved: None,
+                while_idle,
+            }),
+            Next::Look(wait) => Err(wait),
+        }
+    }
+
+    /// The oldest request whose inputs are free, and the keyspaces of those before it.
+    fn choose_request(&self, queue: &mut Queue) -> Requested {
+        let mut waiting = Vec::new();
+        for request in queue.requests() {
+            let tree = request.tree();
+            if waiting.contains(&tree.id()) {
+                continue;
+            }
+            let version = tree.version();
+            let planned = tree.plan_request(&version, request.bounds());
             let is_blocked = planned.as_ref().is_some_and(|planned| {
                 let inputs = inputs_of(&planned.plan);
                 queue.claims().block(inputs, planned.range.as_ref())
             });
             if is_blocked {
-                return None;
+                waiting.push(tree.id());
+                continue;
             }
-            queue.remove_first_request();
+            queue.remove_request(&request);
             let Some(planned) = planned else {
                 request.refuse(Ok(()));
                 continue;
             };
             if let Some(progress) = request.begin(planned.input_bytes) {
-                return Some(Job {
+                return Requested::Job(Job {
+                    tree: Arc::clone(tree),
                     plan: planned.plan,
                     progress,
                     request: Some(request),
@@ -207,11 +258,11 @@ impl Store {
                 });
             }
         }
-        None
+        Requested::Wait(waiting)
     }
 
     fn carry_out(&self, job: &Job) -> Result<()> {
-        let tree = self.tree();
+        let tree = &job.tree;
         match &job.plan {
             Plan::Drop { segments } => tree.drop_segments(segments)?,
             Plan::Deepen { segments } => tree.deepen(segments)?,
@@ -239,30 +290,35 @@ impl Store {
                     target: *target,
                     parts_max: parts_max(threads, at_work, *level, is_free),
                 };
-                self.merge(&plan, &job.progress)?;
+                self.merge(tree, &plan, &job.progress)?;
             }
         }
-        self.tree_changed();
+        self.tree_changed(tree);
         Ok(())
     }
 
     /// Merges all parts, with the help of idle threads.
-    fn merge(&self, plan: &MergePlan<'_>, progress: &Arc<Progress>) -> Result<()> {
-        let merging = self.tree().begin_merge(plan, progress)?;
+    fn merge(
+        &self,
+        tree: &Arc<Tree>,
+        plan: &MergePlan<'_>,
+        progress: &Arc<Progress>,
+    ) -> Result<()> {
+        let merging = tree.begin_merge(plan, progress)?;
         if merging.part_count() > 1 {
-            self.compactor().offer(&merging);
+            self.compactor().offer(tree, &merging);
         }
         let rest = |time| self.compactor().rest(time);
-        self.tree().merge_part(&merging, 0, &rest);
+        tree.merge_part(&merging, 0, &rest);
         while let Some(part) = self.compactor().take_back(&merging) {
-            self.tree().merge_part(&merging, part, &rest);
+            tree.merge_part(&merging, part, &rest);
         }
-        self.tree().finish_merge(&merging)
+        tree.finish_merge(&merging)
     }
 
     fn help(&self, offer: &Offer) {
         let rest = |time| self.compactor().rest(time);
-        self.tree().merge_part(&offer.merging, offer.part, &rest);
+        offer.tree.merge_part(&offer.merging, offer.part, &rest);
     }
 }
 

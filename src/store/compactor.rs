@@ -1,15 +1,16 @@
 //! What the threads that compact are to do, and those who wait for them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::compaction::{Plan, Progress};
 use crate::error::{Error, Result};
+use crate::key::KeyspaceId;
 use crate::locks::{Mutex, Signal, rank};
 use crate::services::Wake;
-use crate::tree::{Claims, KeyRange, Merging};
+use crate::tree::{Claims, Merging, Reserved, Tree};
 
 use super::request::Request;
 
@@ -24,9 +25,22 @@ pub(super) struct Compactor {
     work: Signal,
     /// A compaction ended, well or not.
     done: Signal,
-    /// Bytes that wait for a compaction: see [`crate::compaction::debt_bytes`].
+    /// Bytes that wait for a compaction in all keyspaces: see [`crate::compaction::debt_bytes`].
     debt_bytes: AtomicU64,
+    /// The same in millionths of what one round of merges works off.
+    debt_units: AtomicU64,
 }
+
+/// What of a keyspace waits for a compaction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Debt {
+    bytes: u64,
+    /// In millionths of what one round of merges works off.
+    units: u64,
+}
+
+/// A debt in millionths of what one round of merges works off.
+const PER_UNIT: f64 = 1e6;
 
 /// What waits, and what is under way.
 #[derive(Debug, Default)]
@@ -36,8 +50,13 @@ pub(super) struct Queue {
     claims: Claims,
     /// Oldest first.
     requests: VecDeque<Arc<Request>>,
-    /// What is under way, to cancel it at close.
-    running: Vec<Arc<Progress>>,
+    /// What is under way, to cancel it at close, and in which keyspace.
+    running: Vec<(KeyspaceId, Arc<Progress>)>,
+    debts: BTreeMap<KeyspaceId, Debt>,
+    /// Keyspaces in which nothing is to be done before a time, unless they change; `None` for never.
+    looks: BTreeMap<KeyspaceId, Option<Instant>>,
+    /// The keyspace that was served last: the next one comes first.
+    served: KeyspaceId,
     /// Those of it that only began because the tree was idle.
     while_idle: Vec<Arc<Progress>>,
     /// Parts of merges for threads that have nothing else to do.
@@ -49,11 +68,12 @@ pub(super) struct Queue {
 /// One piece of work.
 #[derive(Debug)]
 pub(super) struct Job {
+    pub(super) tree: Arc<Tree>,
     pub(super) plan: Plan,
     pub(super) progress: Arc<Progress>,
     pub(super) request: Option<Arc<Request>>,
     /// The key range of a request.
-    pub(super) reserved: Option<KeyRange>,
+    pub(super) reserved: Option<Reserved>,
     /// The tree is idle: nothing else wants the threads.
     pub(super) while_idle: bool,
 }
@@ -76,6 +96,7 @@ pub(super) enum Task {
 /// A part of a merge that an idle thread may take.
 #[derive(Debug)]
 pub(super) struct Offer {
+    pub(super) tree: Arc<Tree>,
     pub(super) merging: Arc<Merging>,
     pub(super) part: usize,
 }
@@ -90,7 +111,7 @@ pub(super) fn inputs_of(plan: &Plan) -> &[u64] {
     }
 }
 
-fn cancel(merges: &[Arc<Progress>]) {
+fn cancel<'a>(merges: impl IntoIterator<Item = &'a Arc<Progress>>) {
     for progress in merges {
         progress.cancelled.store(true, Ordering::Relaxed);
     }
@@ -101,13 +122,37 @@ impl Queue {
         &self.claims
     }
 
-    /// The oldest request, if there is one.
-    pub(super) fn first_request(&self) -> Option<Arc<Request>> {
-        self.requests.front().cloned()
+    /// The requests, oldest first.
+    pub(super) fn requests(&self) -> Vec<Arc<Request>> {
+        self.requests.iter().cloned().collect()
     }
 
-    pub(super) fn remove_first_request(&mut self) {
-        self.requests.pop_front();
+    pub(super) fn remove_request(&mut self, request: &Arc<Request>) {
+        self.requests.retain(|one| !Arc::ptr_eq(one, request));
+    }
+
+    /// Keyspaces in the order in which they are looked at: the one behind that which was served last
+    /// comes first.
+    pub(super) fn in_turn(&self, mut trees: Vec<Arc<Tree>>) -> Vec<Arc<Tree>> {
+        let first = trees.partition_point(|tree| tree.id() <= self.served);
+        trees.rotate_left(first);
+        trees
+    }
+
+    /// How long nothing is to be done in a keyspace. `None` when it is to be looked at.
+    pub(super) fn rests(&self, id: KeyspaceId, now: Instant) -> Option<Option<Duration>> {
+        match self.looks.get(&id)? {
+            None => Some(None),
+            Some(until) => {
+                let left = until.checked_duration_since(now);
+                left.filter(|left| !left.is_zero()).map(Some)
+            }
+        }
+    }
+
+    /// Nothing is to be done in a keyspace for this long, unless it changes.
+    pub(super) fn let_rest(&mut self, id: KeyspaceId, now: Instant, time: Option<Duration>) {
+        self.looks.insert(id, time.map(|time| now + time));
     }
 
     /// Ends all requests that wait.
@@ -118,8 +163,10 @@ impl Queue {
     }
 
     fn hold(&mut self, job: &Job) {
+        let id = job.tree.id();
         self.claims.add(inputs_of(&job.plan), job.reserved.as_ref());
-        self.running.push(Arc::clone(&job.progress));
+        self.running.push((id, Arc::clone(&job.progress)));
+        self.served = id;
         if job.while_idle {
             self.while_idle.push(Arc::clone(&job.progress));
         }
@@ -128,9 +175,11 @@ impl Queue {
     fn release(&mut self, job: &Job) {
         let inputs = inputs_of(&job.plan);
         self.claims.remove(inputs, job.reserved.as_ref());
-        for all in [&mut self.running, &mut self.while_idle] {
-            all.retain(|one| !Arc::ptr_eq(one, &job.progress));
-        }
+        self.running
+            .retain(|(_, one)| !Arc::ptr_eq(one, &job.progress));
+        self.while_idle
+            .retain(|one| !Arc::ptr_eq(one, &job.progress));
+        self.looks.remove(&job.tree.id());
     }
 }
 
@@ -185,8 +234,9 @@ impl Compactor {
     }
 
     /// Offers all parts of a merge but the first to idle threads.
-    pub(super) fn offer(&self, merging: &Arc<Merging>) {
+    pub(super) fn offer(&self, tree: &Arc<Tree>, merging: &Arc<Merging>) {
         let offers = (1..merging.part_count()).map(|part| Offer {
+            tree: Arc::clone(tree),
             merging: Arc::clone(merging),
             part,
         });
@@ -238,22 +288,63 @@ impl Compactor {
         self.work.notify_all();
     }
 
-    /// Counts the debt anew. If that is too much now, merges that began while the tree was idle
-    /// are cancelled.
-    pub(super) fn renew_debt(&self, count: impl FnOnce() -> u64, is_much: impl FnOnce() -> bool) {
+    /// A keyspace has changed: counts its debt, bytes and units, anew. If that is too much now,
+    /// merges that began while a tree was idle are cancelled.
+    pub(super) fn changed(
+        &self,
+        id: KeyspaceId,
+        count: impl FnOnce() -> (u64, f64),
+        is_much: impl FnOnce() -> bool,
+    ) {
         // Under the lock: of two changes the debt of the later one must stay.
-        let state = self.state.lock();
-        self.debt_bytes.store(count(), Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let (bytes, units) = count();
+        let units = (units * PER_UNIT) as u64;
+        self.set_debt(&mut state, id, Debt { bytes, units });
         if is_much() {
             // Writers are back, and would wait for the inputs of such a merge.
             cancel(&state.while_idle);
         }
     }
 
+    fn set_debt(&self, state: &mut Queue, id: KeyspaceId, debt: Debt) {
+        state.looks.remove(&id);
+        let before = match debt.bytes {
+            0 => state.debts.remove(&id),
+            _ => state.debts.insert(id, debt),
+        };
+        let before = before.unwrap_or_default();
+        // Only changed under the lock.
+        for (all, new, old) in [
+            (&self.debt_bytes, debt.bytes, before.bytes),
+            (&self.debt_units, debt.units, before.units),
+        ] {
+            let sum = all.load(Ordering::Relaxed).saturating_add(new);
+            all.store(sum.saturating_sub(old), Ordering::Relaxed);
+        }
+    }
+
+    /// A keyspace was dropped: nothing of it is to be merged any more.
+    pub(super) fn forget(&self, id: KeyspaceId) {
+        let mut state = self.state.lock();
+        self.set_debt(&mut state, id, Debt::default());
+        let running = state.running.iter().filter(|(other, _)| *other == id);
+        cancel(running.map(|(_, progress)| progress));
+        drop(state);
+        self.work.notify_all();
+        self.done.notify_all();
+    }
+
     /// Bytes that wait for a compaction.
     #[inline]
     pub(super) fn debt_bytes(&self) -> u64 {
         self.debt_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The same in units of what one round of merges works off.
+    #[inline]
+    pub(super) fn debt_units(&self) -> f64 {
+        self.debt_units.load(Ordering::Relaxed) as f64 / PER_UNIT
     }
 
     /// No thread can be started: writers that wait must learn that nothing will be compacted.
@@ -266,7 +357,7 @@ impl Compactor {
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.stop = true;
-        cancel(&state.running);
+        cancel(state.running.iter().map(|(_, progress)| progress));
         drop(state);
         self.work.notify_all();
         self.done.notify_all();
@@ -293,9 +384,12 @@ impl Compactor {
         }
     }
 
-    /// Ends [`Compactor::claim`].
-    pub(super) fn let_go(&self, id: u64) {
-        self.state.lock().claims.remove(&[id], None);
+    /// Ends [`Compactor::claim`] of a segment in this keyspace.
+    pub(super) fn let_go(&self, keyspace: KeyspaceId, id: u64) {
+        let mut state = self.state.lock();
+        state.claims.remove(&[id], None);
+        state.looks.remove(&keyspace);
+        drop(state);
         self.work.notify_all();
         self.done.notify_all();
     }

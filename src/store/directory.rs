@@ -35,14 +35,15 @@ impl Names {
             .max()
             .unwrap_or(live);
         let floor = manifest.state().floor.map_or(0, |floor| floor.id);
+        let segments = manifest.state().segment_files();
+        let filters = manifest.state().filter_files();
         for name in names {
             let (id, is_live) = if let Some(id) = segment::parse_name(name) {
-                (id, manifest.state().segments.contains_key(&id))
+                (id, segments.contains(&id))
             } else if let Some(id) = journal::parse_name(name) {
                 (id, id >= floor)
             } else if let Some(id) = segment::parse_filter_name(name) {
-                let mut segments = manifest.state().segments.values();
-                (id, segments.any(|segment| segment.filter_file == id))
+                (id, filters.contains(&id))
             } else if let Some(id) = manifest::parse_name(name) {
                 (id, id == live || id == previous)
             } else {

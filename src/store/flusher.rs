@@ -1,14 +1,18 @@
 //! What the thread that flushes is to do, and those who wait for it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::arena::Spares;
 use crate::error::{Error, Result};
 use crate::journal;
+use crate::key::Sequence;
 use crate::locks::{Guard, Mutex, Signal, rank};
 use crate::services::Wake;
-use crate::tree::Sealed;
+
+use super::generation::Generation;
 
 /// Time between attempts while flushing fails.
 const RETRY: Duration = Duration::from_secs(1);
@@ -20,7 +24,9 @@ const KEEP_SPARES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Flusher {
     state: Mutex<State, { rank::FLUSHER }>,
-    /// A memtable was sealed, or the thread shall stop.
+    /// Generations that wait to be flushed.
+    waiting: AtomicUsize,
+    /// Memtables were sealed, or the thread shall stop.
     work: Signal,
     /// A flush ended, well or not.
     done: Signal,
@@ -30,6 +36,8 @@ pub(super) struct Flusher {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Sealed memtables, oldest first.
+    queue: VecDeque<Arc<Generation>>,
     /// The thread shall end.
     stop: bool,
     /// The next journal shall be made ready.
@@ -46,7 +54,7 @@ struct State {
 pub(super) enum Task {
     /// Make the next journal ready, and put these away.
     MakeJournal(Vec<journal::Writer>),
-    Flush(Arc<Sealed>),
+    Flush(Arc<Generation>),
     End,
 }
 
@@ -54,6 +62,7 @@ impl Flusher {
     pub(super) fn new(memtable_bytes: u64) -> Flusher {
         Flusher {
             state: Mutex::default(),
+            waiting: AtomicUsize::new(0),
             work: Signal::default(),
             done: Signal::default(),
             spares: Arc::new(Spares::of_bytes(memtable_bytes)),
@@ -65,10 +74,19 @@ impl Flusher {
         &self.spares
     }
 
-    /// A memtable was sealed.
-    pub(super) fn notify(&self) {
-        drop(self.state.lock());
+    /// Memtables were sealed.
+    pub(super) fn push(&self, generation: Generation) {
+        let mut state = self.state.lock();
+        state.queue.push_back(Arc::new(generation));
+        self.waiting.store(state.queue.len(), Ordering::Relaxed);
+        drop(state);
         self.work.notify_one();
+    }
+
+    /// How many generations of memtables wait.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Has the next journal made ready, and a sealed one put away.
@@ -92,16 +110,18 @@ impl Flusher {
         self.state.lock().sealed_journals.clear();
     }
 
-    /// Waits for the next task; `oldest` is the memtable that is flushed next, if any may be.
-    pub(super) fn next_task(&self, oldest: impl Fn() -> Option<Arc<Sealed>>) -> Task {
+    /// Waits for the next task. Nothing is flushed unless `may_flush` says so.
+    pub(super) fn next_task(&self, may_flush: impl Fn() -> bool) -> Task {
         let mut state = self.state.lock();
         loop {
             if state.wants_journal && !state.stop {
                 state.wants_journal = false;
                 return Task::MakeJournal(std::mem::take(&mut state.sealed_journals));
             }
-            if let Some(sealed) = oldest() {
-                return Task::Flush(sealed);
+            if let Some(oldest) = state.queue.front()
+                && may_flush()
+            {
+                return Task::Flush(Arc::clone(oldest));
             }
             if state.stop {
                 return Task::End;
@@ -134,6 +154,10 @@ impl Flusher {
         let mut state = self.state.lock();
         state.failure = result.err().map(Arc::new);
         let has_failed = state.failure.is_some();
+        if !has_failed {
+            state.queue.pop_front();
+            self.waiting.store(state.queue.len(), Ordering::Relaxed);
+        }
         state.failures += u64::from(has_failed);
         self.done.notify_all();
         if !has_failed {
@@ -146,16 +170,22 @@ impl Flusher {
         true
     }
 
-    /// Waits until `is_over` says so. Gives up when a flush fails meanwhile.
+    /// Waits until no memtable that waits holds entries up to `target`. Gives up when a flush fails
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// What `is_over` gives; the failure of the flush.
-    pub(super) fn wait_for_flush(&self, is_over: impl Fn() -> Result<bool>) -> Result<()> {
+    /// What `check` gives; the failure of the flush.
+    pub(super) fn wait_for_flush(
+        &self,
+        target: Sequence,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let mut state = self.state.lock();
         let failures = state.failures;
         self.work.notify_one();
-        while !is_over()? {
+        while state.queue.iter().any(|one| one.first <= target) {
+            check()?;
             if state.failures > failures
                 && let Some(cause) = &state.failure
             {
@@ -166,14 +196,15 @@ impl Flusher {
         Ok(())
     }
 
-    /// Waits until `is_over` says so, for a writer that has no room.
+    /// Waits until fewer generations wait, for a writer that has no room.
     ///
     /// # Errors
     ///
-    /// What `is_over` gives; [`Error::Stalled`] while flushing fails.
-    pub(super) fn wait_for_room(&self, is_over: impl Fn() -> Result<bool>) -> Result<()> {
+    /// What `check` gives; [`Error::Stalled`] while flushing fails.
+    pub(super) fn wait_for_room(&self, max: usize, check: impl Fn() -> Result<()>) -> Result<()> {
         let mut state = self.state.lock();
-        while !is_over()? {
+        while state.queue.len() >= max {
+            check()?;
             if let Some(cause) = &state.failure {
                 return Err(Error::Stalled {
                     cause: Arc::clone(cause),

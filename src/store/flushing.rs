@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Result, chain};
-use crate::tree::Sealed;
+use crate::services::{EventKind, Tally};
+use crate::tree::Tree;
 
 use super::flusher::Task;
+use super::generation::{Flushed, Generation};
 use super::rotate::RotateReason;
 use super::state::Store;
 
 impl Store {
-    /// Before a memtable is sealed: a thread must flush it.
+    /// Before memtables are sealed: a thread must flush them.
     pub(super) fn start_flusher(&self) -> Result<()> {
         self.threads().start_flusher(Store::run_flushes)
     }
@@ -20,12 +22,8 @@ impl Store {
     /// sessions however short do not leave ever more journals behind.
     fn run_flushes(&self) {
         let monitor = self.monitor();
-        let oldest = || {
-            let oldest = self.tree().view().sealed.last().cloned();
-            oldest.filter(|_| !monitor.is_poisoned())
-        };
         loop {
-            match self.flusher().next_task(oldest) {
+            match self.flusher().next_task(|| !monitor.is_poisoned()) {
                 Task::MakeJournal(sealed) => {
                     let made = monitor.or_poison("flush", || self.log().make_journal_ready(sealed));
                     // Whoever needs it tries again, and has to bear what comes of it.
@@ -33,12 +31,13 @@ impl Store {
                         monitor.failed(format!("the next journal: {}", chain(&error)));
                     }
                 }
-                Task::Flush(sealed) => {
-                    let result = monitor.or_poison("flush", || self.flush_one(&sealed));
+                Task::Flush(generation) => {
+                    let work = || self.flush_generation(&generation);
+                    let result = monitor.or_poison("flush", work);
                     if let Err(error) = &result {
                         monitor.failed(format!("flush: {}", chain(error)));
                     }
-                    drop(sealed);
+                    drop(generation);
                     if !self.flusher().flushed(result) {
                         return;
                     }
@@ -48,41 +47,89 @@ impl Store {
         }
     }
 
-    fn flush_one(&self, sealed: &Arc<Sealed>) -> Result<()> {
+    fn flush_generation(&self, generation: &Generation) -> Result<()> {
         let started = Instant::now();
-        self.tree().flush(sealed)?;
-        self.log().note_durable(sealed.last);
-        self.log().forget_journals_before(sealed.floor.id);
-        self.log().remove_journals_before(sealed.floor.id);
-        self.tree().note_flush_time(sealed, started.elapsed());
-        self.tree_changed();
+        let services = self.services();
+        let trees = generation.write(services, |flushed| {
+            self.install_flushed(generation, flushed, started)
+        })?;
+        self.log().note_durable(generation.last);
+        self.log().forget_journals_before(generation.floor.id);
+        self.log().remove_journals_before(generation.floor.id);
+        services
+            .flush_pace
+            .set(started.elapsed(), generation.bytes());
+        for tree in &trees {
+            self.tree_changed(tree);
+        }
         Ok(())
     }
 
-    /// Seals the active memtable and waits until it, and all before it, are in segments.
+    /// Makes the new segments live: first durably, all by one edit, then for readers.
+    fn install_flushed(
+        &self,
+        generation: &Generation,
+        flushed: Vec<Flushed>,
+        started: Instant,
+    ) -> Result<Vec<Arc<Tree>>> {
+        let services = self.services();
+        let metas = flushed.iter().flat_map(|one| &one.added);
+        let bytes = metas.map(|meta| meta.len).sum();
+        services.monitor.count(Tally::FlushedBytes, bytes);
+        services.catalog.commit(|manifest, edit| {
+            let keyspaces = manifest.state().keyspaces();
+            let live = flushed
+                .iter()
+                .filter(|one| keyspaces.contains_key(&one.tree.id()));
+            for one in live.clone() {
+                edit.added.extend(one.added.iter().cloned());
+            }
+            edit.floor = Some(generation.floor);
+            for one in live {
+                one.tree.add_traffic(manifest, edit);
+            }
+            Ok(())
+        })?;
+        // Before whoever waits for this flush sees that it was.
+        services.monitor.count(Tally::Flushes, 1);
+        services.monitor.event(EventKind::Flushed {
+            entries: generation.entries(),
+            bytes,
+            took: started.elapsed(),
+        });
+        let install = |one: Flushed| {
+            let Flushed {
+                tree,
+                table,
+                segments,
+                ..
+            } = one;
+            if tree.view().is_dropped {
+                segments.iter().for_each(|segment| segment.retire());
+            }
+            tree.install_flushed(&table, segments);
+            tree
+        };
+        Ok(flushed.into_iter().map(install).collect())
+    }
+
+    /// Seals the active memtables and waits until they, and all before them, are in segments.
     pub(crate) fn flush(&self) -> Result<()> {
         self.monitor().check_writable()?;
         let target = self.visible();
         loop {
             let mut writing = self.log().turn();
             self.monitor().check_writable()?;
-            let view = self.tree().view();
-            let is_sealed = view.active.sequence_min() > target;
+            let first = writing.actives().first();
+            let is_sealed = first.is_none_or(|first| first > target);
             // However often flushes fail and are requested, no more memtables wait than may.
-            let has_room = view.sealed.len() < self.options().sealed_memtables_max;
-            drop(view);
+            let has_room = self.flusher().waiting() < self.options().sealed_memtables_max;
             if !is_sealed && has_room {
                 self.rotate(&mut writing, RotateReason::Flush)?;
             }
             drop(writing);
-            // Until no memtable that waits holds entries up to the target.
-            let is_newer = |sealed: &Arc<Sealed>| sealed.table.sequence_min() > target;
-            self.flusher().wait_for_flush(|| {
-                if self.tree().view().sealed.iter().all(is_newer) {
-                    return Ok(true);
-                }
-                self.monitor().check_writable().map(|()| false)
-            })?;
+            let check = || self.monitor().check_writable();
+            self.flusher().wait_for_flush(target, check)?;
             if is_sealed || has_room {
                 return Ok(());
             }

@@ -14,11 +14,12 @@ use crate::journal::{self, NewJournal, Point};
 use crate::key::Sequence;
 use crate::locks::{Guard, Mutex, rank};
 use crate::manifest::JournalFloor;
-use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::services::Services;
 use crate::storage::SyncFile;
-use crate::tree::Sealed;
+
+use super::actives::Actives;
+use super::generation::Generation;
 
 /// The journals of a store.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Log {
     visible: AtomicU64,
     /// Everything up to this sequence survives power loss.
     durable: AtomicU64,
+    /// Memory of the active memtables, for writers that wait for room.
+    active_bytes: AtomicU64,
 }
 
 /// The turn of one writer.
@@ -42,8 +45,7 @@ pub(super) type Turn<'a> = Guard<'a, Writing, { rank::WRITER }>;
 /// State protected by the writer lock.
 #[derive(Debug)]
 pub(super) struct Writing {
-    /// Invariant: the active one of the view, which is replaced only under this lock.
-    active: Arc<Memtable>,
+    actives: Actives,
     /// `None` until the first write of this session.
     journal: Option<journal::Writer>,
     /// Where the next journal begins while there is none.
@@ -63,7 +65,7 @@ pub(super) struct Writing {
 /// What recovery has found in journals.
 #[derive(Debug)]
 pub(super) struct RecoveredLog {
-    pub(super) active: Arc<Memtable>,
+    pub(super) actives: Actives,
     pub(super) point: Point,
     /// The newest journal there is, 0 for none.
     pub(super) last_journal: u64,
@@ -109,12 +111,8 @@ impl Unsynced {
 
 impl Writing {
     #[inline]
-    pub(super) fn active(&self) -> &Arc<Memtable> {
-        &self.active
-    }
-
-    pub(super) fn set_active(&mut self, active: Arc<Memtable>) {
-        self.active = active;
+    pub(super) fn actives(&mut self) -> &mut Actives {
+        &mut self.actives
     }
 
     /// Whether this session has written.
@@ -128,17 +126,19 @@ impl Writing {
         self.recovered.len()
     }
 
-    /// The active memtable, and the journal once there is one.
+    /// The active memtables, and the journal once there is one.
     #[inline]
-    pub(super) fn parts(&mut self) -> (&Arc<Memtable>, Option<&mut journal::Writer>) {
-        (&self.active, self.journal.as_mut())
+    pub(super) fn parts(&mut self) -> (&mut Actives, Option<&mut journal::Writer>) {
+        (&mut self.actives, self.journal.as_mut())
     }
 
-    /// Everything in the active memtable is in journals before this one.
-    pub(super) fn sealed_before(&self, next: &journal::Writer) -> Sealed {
+    /// The active memtables, of which everything is in journals before this one. From now on there
+    /// are none.
+    pub(super) fn take_generation(&mut self, next: &journal::Writer) -> Generation {
         let point = next.point();
-        Sealed {
-            table: Arc::clone(&self.active),
+        Generation {
+            first: self.actives.first().unwrap_or(point.next),
+            tables: self.actives.take(),
             last: point.last(),
             floor: JournalFloor {
                 id: next.id(),
@@ -163,12 +163,13 @@ impl Writing {
 impl Log {
     pub(super) fn new(services: &Arc<Services>, maps: bool, found: RecoveredLog) -> Log {
         let visible = found.point.last();
+        let active_bytes = found.actives.bytes();
         Log {
             services: Arc::clone(services),
             maps,
             syncing: Mutex::default(),
             writer: Mutex::new(Writing {
-                active: found.active,
+                actives: found.actives,
                 journal: None,
                 point: found.point,
                 last_journal: found.last_journal,
@@ -180,6 +181,7 @@ impl Log {
             next_journal: Mutex::default(),
             visible: AtomicU64::new(visible.0),
             durable: AtomicU64::new(found.durable.0),
+            active_bytes: AtomicU64::new(active_bytes),
         }
     }
 
@@ -204,6 +206,19 @@ impl Log {
     /// Everything up to this sequence is durable, in journals or segments.
     pub(super) fn note_durable(&self, last: Sequence) {
         self.durable.fetch_max(last.0, Ordering::AcqRel);
+    }
+
+    /// Memory of the active memtables.
+    #[inline]
+    pub(super) fn active_bytes(&self) -> u64 {
+        self.active_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Called by the writer when they have changed.
+    #[inline]
+    pub(super) fn note_active_bytes(&self, writing: &Writing) {
+        let bytes = writing.actives.bytes();
+        self.active_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// The turn of a writer.

@@ -5,6 +5,7 @@
 //! and who waits for them), the threads, the pacer (how long writers wait), and the tree, of which
 //! there is exactly one today. The order of all locks is in [`locks`](crate::locks).
 
+mod actives;
 mod batch;
 mod commit;
 mod compacting;
@@ -12,6 +13,8 @@ mod compactor;
 mod directory;
 mod flusher;
 mod flushing;
+mod generation;
+mod keyspaces;
 mod log;
 mod open;
 mod pacer;
@@ -23,6 +26,7 @@ mod session;
 mod stall;
 mod state;
 mod threads;
+mod trees;
 
 pub(crate) use batch::{Operations, check_limits};
 pub(crate) use directory::LOCK;

@@ -1,26 +1,29 @@
 //! Opens a store: checks before anything is touched, then recovers.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::batch::{self, Operations};
 use crate::journal::{self, Expect, Point, Recovered};
-use crate::key::Sequence;
+use crate::key::{KeyspaceId, Sequence};
 use crate::manifest::{self, CURRENT, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, Options, Recovery};
-use crate::segment::{self, Caches, Segment};
-use crate::services::{Catalog, EventKind, Monitor, Services, Snapshots};
+use crate::segment::{self, Caches, Segment, SegmentFiles};
+use crate::services::{Catalog, EventKind, Monitor, Pace, Services, Snapshots};
 use crate::storage::{Counting, LockGuard, Storage};
-use crate::tree::{Insertion, Tree, View};
+use crate::tree::{RecoveredTables, Tree, View};
 use crate::version::Version;
 
+use super::actives::Actives;
+use super::commit::capacity;
 use super::directory::{LOCK, Names};
 use super::log::{Log, RecoveredLog};
 use super::report::{RecoveryReport, TornTail};
 use super::salvage::{self, Settled};
 use super::state::{Parts, Store};
+use super::trees::Trees;
 
 /// The ways past damage that refuses an `open`.
 const REPAIR: &str = "`criba repair` makes a new store of what is intact";
@@ -39,11 +42,13 @@ pub(super) fn open(options: Options, storage: Arc<dyn Storage>) -> Result<Opened
     let guard = opener.lock_directory()?;
     let manifest = opener.load_or_create()?;
     let store = opener.recover(manifest, counting)?;
-    for segment in store.tree().version().segments() {
-        if segment.filter_damage().is_some() {
-            store.monitor().event(EventKind::DamagedFilter {
-                segment: segment.meta.id,
-            });
+    for tree in store.trees().list() {
+        for segment in tree.version().segments() {
+            if segment.filter_damage().is_some() {
+                store.monitor().event(EventKind::DamagedFilter {
+                    segment: segment.meta.id,
+                });
+            }
         }
     }
     Ok((store, guard))
@@ -173,18 +178,18 @@ impl Opener {
 
     fn recover(&self, mut manifest: Manifest, counting: Counting) -> Result<Arc<Store>> {
         let blame = |error| manifest.blame(error);
-        let version = self.open_segments(&manifest).map_err(blame)?;
+        let versions = self.open_segments(&manifest).map_err(blame)?;
         let names = Names::sort(&self.list()?, &manifest);
+        let dead = names.dead.clone();
         let Replayed {
-            table,
+            tables,
             recovered,
-            batches,
             ids,
             salvaged,
         } = self.replay(&manifest, &names).map_err(blame)?;
         let mut report = RecoveryReport {
             clean: manifest.current().clean_at.is_some(),
-            batches,
+            batches: tables.batches,
             operations: recovered.operations,
             torn: recovered.torn.iter().map(torn_tail).collect(),
             lost: salvaged.iter().flat_map(|one| one.losses.clone()).collect(),
@@ -213,36 +218,62 @@ impl Opener {
         } else {
             recovered.watermark.min(last)
         };
-        let active = Arc::new(table);
+        let names: Vec<(KeyspaceId, String)> = {
+            let all = manifest.state().keyspaces().iter();
+            all.map(|(id, one)| (*id, one.name.clone())).collect()
+        };
+        let services = self.services(manifest);
+        let (trees, actives) = self.trees(&services, names, versions, tables)?;
         let found = RecoveredLog {
-            active: Arc::clone(&active),
+            actives,
             point: recovered.point,
             last_journal: recovered.last.unwrap_or(0),
             journals: ids,
             are_durable: report.clean,
             durable,
         };
-        let services = self.services(manifest);
-        let view = View::new(active, Vec::new(), Arc::new(version));
-        let tree = Tree::new(&services, self.options.clone(), view);
         let log = Log::new(&services, self.options.map_journal, found);
         if let Some(salvaged) = salvaged.filter(|_| settles) {
             let settled = Settled {
                 services: &services,
                 log: &log,
-                tree: &tree,
-                memtable_bytes: self.options.memtable_bytes,
             };
-            report.quarantined = settled.settle(&salvaged.damaged, &names.dead)?;
+            report.quarantined = settled.settle(&salvaged.damaged, &dead)?;
         }
         Ok(Store::new(Parts {
             options: self.options.clone(),
             counting,
             services,
             log,
-            tree,
+            trees,
             recovery: report,
         }))
+    }
+
+    /// A tree for each keyspace, with what journals hold of it as its active memtable.
+    fn trees(
+        &self,
+        services: &Arc<Services>,
+        names: Vec<(KeyspaceId, String)>,
+        mut versions: BTreeMap<KeyspaceId, Version>,
+        mut tables: RecoveredTables,
+    ) -> Result<(Trees, Actives)> {
+        let defaults = Arc::new(self.options.tree.clone());
+        let (mut actives, mut all) = (Actives::default(), BTreeMap::new());
+        for (id, name) in names {
+            let active = tables.tables.remove(&id).map(Arc::new);
+            let version = Arc::new(versions.remove(&id).unwrap_or_default());
+            let shown = active.clone().unwrap_or_else(Memtable::none);
+            let view = View::new(shown, Vec::new(), version);
+            let tree = Arc::new(Tree::new(services, (id, &name), &defaults, view));
+            actives.add(&tree, active);
+            all.insert(id, tree);
+        }
+        let default = all.remove(&KeyspaceId::DEFAULT).ok_or_else(|| Error::Bug {
+            what: "a store without the default keyspace".into(),
+        })?;
+        default.open(None);
+        Ok((Trees::new(default, all.into_values()), actives))
     }
 
     fn services(&self, manifest: Manifest) -> Arc<Services> {
@@ -257,31 +288,39 @@ impl Opener {
             no_caches: Arc::new(Caches::none()),
             catalog: Catalog::new(manifest, &monitor),
             snapshots: Snapshots::default(),
+            loading: self.options.filter_loading(),
+            compaction_rate: self.options.compaction_rate,
+            flush_pace: Pace::default(),
+            merge_pace: Pace::default(),
             monitor,
         })
     }
 
-    fn open_segments(&self, manifest: &Manifest) -> Result<Version> {
-        let mut segments = Vec::new();
+    fn open_segments(&self, manifest: &Manifest) -> Result<BTreeMap<KeyspaceId, Version>> {
+        let mut segments: BTreeMap<KeyspaceId, Vec<Arc<Segment>>> = BTreeMap::new();
         let loading = self.options.filter_loading();
+        let mut files = SegmentFiles::of(&self.storage);
         for meta in manifest.state().segments.values() {
-            let segment =
-                Segment::open(&self.storage, manifest.store_id(), meta.clone(), &loading)?;
+            let file = files.of_segment(meta)?;
+            let segment = Segment::open(&file, manifest.store_id(), meta.clone(), &loading)?;
             let traffic = manifest.state().traffic.get(&meta.id);
             segment.count_from(&traffic.copied().unwrap_or_default(), 0);
-            segments.push(Arc::new(segment));
+            let keyspace = segments.entry(meta.keyspace).or_default();
+            keyspace.push(Arc::new(segment));
         }
-        let version = Version::new(segments);
-        match version.unsound() {
-            None => Ok(version),
-            Some(what) => {
+        let mut versions = BTreeMap::new();
+        for (keyspace, segments) in segments {
+            let version = Version::new(segments);
+            if let Some(what) = version.unsound() {
                 let name = manifest::file_name(manifest.current().manifest);
-                Err(Error::corrupt(&self.storage.path_of(&name), 0, what))
+                return Err(Error::corrupt(&self.storage.path_of(&name), 0, what));
             }
+            versions.insert(keyspace, version);
         }
+        Ok(versions)
     }
 
-    /// Reads the journals into a memtable.
+    /// Reads the journals into memtables.
     fn replay(&self, manifest: &Manifest, names: &Names) -> Result<Replayed> {
         let floor = manifest.state().floor;
         let current = manifest.current();
@@ -324,21 +363,28 @@ impl Opener {
         }
     }
 
+    fn no_tables(&self, manifest: &Manifest) -> RecoveredTables {
+        let state = manifest.state();
+        let keyspaces = state.keyspaces().len() as u64;
+        RecoveredTables::of(state, capacity(self.options.memtable_bytes, keyspaces))
+    }
+
     fn replay_strictly(
         &self,
         manifest: &Manifest,
         ids: &[u64],
         expect: &Expect<'_>,
     ) -> Result<Replayed> {
-        let table = Memtable::new(self.options.memtable_bytes);
-        let mut batches = 0;
-        let mut apply = self.apply_to(&table, &mut batches, manifest.hash_seed());
+        let mut tables = self.no_tables(manifest);
+        let hash_seed = manifest.hash_seed();
+        let mut apply = |id, first, count, payload: &[u8]| {
+            let applied = tables.apply((first, count), payload, hash_seed);
+            applied.map_err(|what| self.malformed(id, first, &what))
+        };
         let recovered = journal::recover(&self.storage, ids, expect, &mut apply)?;
-        drop(apply);
         Ok(Replayed {
-            table,
+            tables,
             recovered,
-            batches,
             ids: ids.to_vec(),
             salvaged: None,
         })
@@ -350,51 +396,32 @@ impl Opener {
         ids: Vec<u64>,
         expect: &Expect<'_>,
     ) -> Result<Replayed> {
-        let table = Memtable::new(self.options.memtable_bytes);
-        let mut batches = 0;
-        let mut apply = self.apply_to(&table, &mut batches, manifest.hash_seed());
+        let mut tables = self.no_tables(manifest);
+        let hash_seed = manifest.hash_seed();
+        let mut apply = |id, first, count, payload: &[u8]| {
+            let applied = tables.apply((first, count), payload, hash_seed);
+            applied.map_err(|what| self.malformed(id, first, &what))
+        };
         let mode = self.options.recovery;
         let (recovered, salvaged) = salvage::replay(&self.storage, &ids, mode, expect, &mut apply)?;
-        drop(apply);
         Ok(Replayed {
-            table,
+            tables,
             recovered,
-            batches,
             ids,
             salvaged: Some(salvaged),
         })
     }
 
-    /// Inserts the operations of a record, all or none.
-    fn apply_to<'a>(
-        &'a self,
-        table: &'a Memtable,
-        batches: &'a mut u64,
-        hash_seed: u64,
-    ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
-        move |id, first, count, payload| {
-            let what = match batch::count(payload) {
-                Ok(decoded) if decoded == count => {
-                    *batches += 1;
-                    let operations = Operations::of(payload);
-                    return Insertion::begin(table, hash_seed, first, operations)
-                        .finish(None)
-                        .map(drop);
-                }
-                Ok(decoded) => format!("{decoded} operations where {count} are stated"),
-                Err(malformed) => malformed.to_string(),
-            };
-            let path = self.storage.path_of(&journal::file_name(id));
-            Err(Error::corrupt(&path, 0, format!("record {first}: {what}")))
-        }
+    fn malformed(&self, journal: u64, first: Sequence, what: &str) -> Error {
+        let path = self.storage.path_of(&journal::file_name(journal));
+        Error::corrupt(&path, 0, format!("record {first}: {what}"))
     }
 }
 
 /// What the journals held.
 struct Replayed {
-    table: Memtable,
+    tables: RecoveredTables,
     recovered: Recovered,
-    batches: u64,
     /// The journals that were read.
     ids: Vec<u64>,
     /// What was given up, if anything that no crash explains.

@@ -7,10 +7,12 @@ use crate::bounds::Bounds;
 use crate::compaction::Progress;
 use crate::error::{Error, Result};
 use crate::locks::{Mutex, Signal, rank};
+use crate::tree::Tree;
 
 /// A compaction that was requested.
 #[derive(Debug)]
 pub(crate) struct Request {
+    tree: Arc<Tree>,
     bounds: Bounds,
     progress: Arc<Progress>,
     input_bytes: AtomicU64,
@@ -31,8 +33,9 @@ enum Turn {
 
 // For the user.
 impl Request {
-    pub(crate) fn new(bounds: Bounds) -> Request {
+    pub(crate) fn new(tree: &Arc<Tree>, bounds: Bounds) -> Request {
         Request {
+            tree: Arc::clone(tree),
             bounds,
             progress: Arc::default(),
             input_bytes: 0.into(),
@@ -77,6 +80,10 @@ impl Request {
 
 // For the threads.
 impl Request {
+    pub(super) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
     pub(super) fn bounds(&self) -> &Bounds {
         &self.bounds
     }

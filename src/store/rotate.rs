@@ -1,16 +1,13 @@
-//! From one journal and memtable to the next.
+//! From one journal, and the memtables of all keyspaces, to the next.
 //!
 //! The journal that comes next is created ahead, by the thread that flushes, once half of a
 //! memtable is full: a writer does not wait for the disk when the memtable changes. Where it is
 //! not ready in time it is created there and then.
 
-use std::sync::Arc;
-
 use crate::error::Result;
 use crate::journal;
-use crate::memtable::Memtable;
-use crate::tree::{Sealed, View};
 
+use super::generation::Generation;
 use super::log::Writing;
 use super::state::Store;
 
@@ -18,12 +15,12 @@ use super::state::Store;
 /// their entries are flushed when the next session begins to write.
 const RECOVERED_JOURNALS_MAX: usize = 8;
 
-/// Why the memtable is sealed.
+/// Why memtables are sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RotateReason {
-    /// It was full, and the next one will be.
+    /// They were full, and the next ones will be.
     MoreWrites,
-    /// It is to be flushed.
+    /// They are to be flushed.
     Flush,
 }
 
@@ -45,44 +42,37 @@ impl Store {
         }
         let journal = self.log().open_journal(writing)?;
         if flushes {
-            let sealed = writing.sealed_before(&journal);
-            self.seal_active(writing, sealed);
+            let generation = writing.take_generation(&journal);
+            self.seal(writing, generation);
         }
         self.log().begin_journal(journal, writing);
         Ok(())
     }
 
-    /// Seals the active memtable and begins a new one with a journal of its own. Does nothing
-    /// when the active one is empty.
+    /// Seals the active memtables and begins a new journal for those to come. Does nothing when
+    /// nothing was written since the last time.
     pub(super) fn rotate(&self, writing: &mut Writing, reason: RotateReason) -> Result<()> {
         self.begin_session(writing)?;
-        if writing.active().is_empty() {
+        if writing.actives().is_empty() {
             return Ok(());
         }
         self.start_flusher()?;
         let next = self.log().seal_journal(writing)?;
-        let sealed = writing.sealed_before(&next);
+        let generation = writing.take_generation(&next);
         let old = self.log().go_on_in(next, writing);
         if reason == RotateReason::MoreWrites {
             self.request_journal(writing, old);
         }
-        self.seal_active(writing, sealed);
+        self.seal(writing, generation);
         Ok(())
     }
 
-    fn seal_active(&self, writing: &mut Writing, sealed: Sealed) {
-        let sealed = Arc::new(sealed);
-        let spares = Arc::downgrade(self.flusher().spares());
-        let active = Memtable::with_spares(self.options().memtable_bytes, spares);
-        let active = Arc::new(active);
-        writing.set_active(Arc::clone(&active));
-        // What the old view holds, the new one does.
-        self.tree().install(|view| {
-            let mut all = vec![sealed];
-            all.extend(view.sealed.iter().cloned());
-            View::new(active, all, Arc::clone(&view.version))
-        });
-        self.flusher().notify();
+    fn seal(&self, writing: &Writing, generation: Generation) {
+        for (tree, _) in &generation.tables {
+            tree.seal_memtable();
+        }
+        self.log().note_active_bytes(writing);
+        self.flusher().push(generation);
     }
 
     /// Has the next journal made ready, once for each memtable, and the sealed one put away.

@@ -12,16 +12,15 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::journal::{self, Apply, Expect, Point, Recovered};
 use crate::key::Sequence;
-use crate::manifest::{self, JournalFloor, Manifest, SegmentMeta};
-use crate::memtable::Memtable;
+use crate::manifest::{self, JournalFloor, Manifest};
 use crate::options::Recovery;
-use crate::segment::{self, Segment};
+use crate::segment;
 use crate::services::Services;
 use crate::storage::{self, DAMAGED, Storage};
-use crate::tree::{Tree, View};
 
 use super::directory::Names;
-use super::log::{Log, Writing};
+use super::generation::Flushed;
+use super::log::Log;
 
 /// Whether a refusal is about journals, which [`Recovery`] can get past.
 pub(crate) fn is_passable(error: &Error, manifest: &Manifest) -> bool {
@@ -122,8 +121,6 @@ pub(crate) fn replay(
 pub(super) struct Settled<'a> {
     pub(super) services: &'a Services,
     pub(super) log: &'a Log,
-    pub(super) tree: &'a Tree,
-    pub(super) memtable_bytes: u64,
 }
 
 impl Settled<'_> {
@@ -146,16 +143,14 @@ impl Settled<'_> {
             manifest.allocate()
         })?;
         let journal = self.log.create_journal(id, &writing)?;
-        let sealed = writing.sealed_before(&journal);
-        let floor = sealed.floor;
-        if sealed.table.is_empty() {
-            self.switch(&mut writing, floor, Vec::new(), Vec::new())?;
-        } else {
-            self.tree.write_segments(&sealed, |finished| {
-                let (added, segments) = self.tree.open_finished(finished)?;
-                self.switch(&mut writing, floor, added, segments)
-            })?;
+        let generation = writing.take_generation(&journal);
+        self.log.note_active_bytes(&writing);
+        for (tree, _) in &generation.tables {
+            tree.seal_memtable();
         }
+        generation.write(self.services, |flushed| {
+            self.switch(generation.floor, flushed)
+        })?;
         self.log.begin_journal(journal, &mut writing);
         drop(writing);
         self.log.remove_journals_before(id);
@@ -168,26 +163,18 @@ impl Settled<'_> {
         Ok(kept)
     }
 
-    fn switch(
-        &self,
-        writing: &mut Writing,
-        floor: JournalFloor,
-        added: Vec<SegmentMeta>,
-        segments: Vec<Arc<Segment>>,
-    ) -> Result<()> {
+    fn switch(&self, floor: JournalFloor, flushed: Vec<Flushed>) -> Result<()> {
         self.services.catalog.change(|manifest| {
             let mut edit = manifest.edit();
-            edit.added = added;
+            let added = flushed.iter().flat_map(|one| &one.added);
+            edit.added = added.cloned().collect();
             edit.floor = Some(floor);
             manifest.switch(&edit, floor.id)
         })?;
         self.log.note_durable(Sequence(floor.next.0 - 1));
-        let active = Arc::new(Memtable::new(self.memtable_bytes));
-        writing.set_active(Arc::clone(&active));
-        self.tree.install(|view| {
-            let version = view.version.with(segments, &[]);
-            View::new(active, Vec::new(), Arc::new(version))
-        });
+        for one in flushed {
+            one.tree.install_flushed(&one.table, one.segments);
+        }
         Ok(())
     }
 

@@ -27,7 +27,7 @@ impl Session {
         storage: Arc<dyn Storage>,
     ) -> Result<Session> {
         let (store, guard) = open(options, storage)?;
-        store.tree_changed();
+        store.tree_changed(store.tree());
         Ok(Session {
             store,
             path,
@@ -55,7 +55,9 @@ impl Session {
         store.threads().end()?;
         let result = store.finish();
         // Under the lock: the next session looks at what files there are.
-        store.tree().finish_past_views();
+        for tree in store.trees().list() {
+            tree.finish_past_views();
+        }
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         drop(lock.take());
         result
@@ -74,12 +76,32 @@ impl Store {
         log.forget_ready_journal();
         if !log.turn().has_journal() {
             log.sync_to(self.visible())?;
-            return self.tree().save_traffic();
+            return self.save_traffic();
         }
         let last = log.sync_last()?;
-        self.tree().save_traffic()?;
+        self.save_traffic()?;
         let catalog = &self.services().catalog;
         catalog.change(|manifest| manifest.mark_clean(last))
+    }
+}
+
+impl Store {
+    /// Writes what was counted, at the end of a session. A store that was closed in order stays
+    /// so, also if this session has written nothing.
+    fn save_traffic(&self) -> Result<()> {
+        let trees = self.trees().list();
+        self.services().catalog.change(|manifest| {
+            let mut edit = manifest.edit();
+            for tree in &trees {
+                tree.add_traffic(manifest, &mut edit);
+            }
+            if edit.traffic.is_empty() && edit.work == manifest.state().work {
+                return Ok(());
+            }
+            let clean_at = manifest.current().clean_at;
+            manifest.commit(&edit)?;
+            clean_at.map_or(Ok(()), |at| manifest.mark_clean(at))
+        })
     }
 }
 

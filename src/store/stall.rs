@@ -3,9 +3,11 @@
 
 use std::time::Instant;
 
+use crate::compaction::{self, RunFacts};
 use crate::error::Result;
 use crate::options::Compaction;
 use crate::services::{EventKind, Tally, nanos};
+use crate::tree::Tree;
 
 use super::state::Store;
 
@@ -33,9 +35,9 @@ impl Store {
     /// [`Error::Stalled`](crate::Error::Stalled) when flushing or compacting fails, so that waiting
     /// would not help.
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
-        let sealed = self.tree().sealed_count();
+        let sealed = self.flusher().waiting();
         if sealed >= self.options().sealed_memtables_max {
-            let is_full = self.tree().view().active.bytes() >= self.options().memtable_bytes;
+            let is_full = self.log().active_bytes() >= self.options().memtable_bytes;
             if is_full {
                 return self.stop_for_flush(sealed as u64);
             }
@@ -48,14 +50,14 @@ impl Store {
         // The first that waits is no sign of falling behind.
         if sealed >= 2 && sealed * 2 > self.options().sealed_memtables_max {
             slow = true;
-            ns_per_kib = self.tree().flush_pace().ns_per_kib();
+            ns_per_kib = self.services().flush_pace.ns_per_kib();
         }
         if debt > DEBT_SLOW as f64 {
             let part = (debt - DEBT_SLOW as f64) / (DEBT_STOP - DEBT_SLOW) as f64;
-            let pace = self.tree().merge_pace().ns_per_kib();
+            let pace = self.services().merge_pace.ns_per_kib();
             slow = true;
             // What comes in is merged about as often as a level is larger than the one above.
-            ns_per_kib += part * pace * f64::from(self.options().tree.ratio);
+            ns_per_kib += part * pace * f64::from(self.options().tree.shape.ratio);
         }
         if slow {
             let owed = ((bytes + WRITE_BYTES) as f64 * ns_per_kib / 1024.0) as u64;
@@ -75,11 +77,16 @@ impl Store {
         if self.options().compaction == Compaction::Manual {
             return 0.0;
         }
-        let tree = &self.options().tree;
-        let memtable_bytes = self.options().memtable_bytes;
-        let flushed = memtable_bytes.saturating_mul(tree.level0_runs.into());
-        let unit = tree.base_bytes.max(flushed);
-        self.compactor().debt_bytes() as f64 / unit as f64
+        self.compactor().debt_units()
+    }
+
+    /// The debt of one keyspace, in bytes and in these units.
+    pub(super) fn debt_of(&self, tree: &Tree, facts: &[RunFacts]) -> (u64, f64) {
+        let shape = &tree.options().shape;
+        let bytes = compaction::debt_bytes(facts, shape);
+        let flushed = self.options().memtable_bytes;
+        let flushed = flushed.saturating_mul(shape.level0_runs.into());
+        (bytes, bytes as f64 / shape.base_bytes.max(flushed) as f64)
     }
 
     fn slow_writer(&self, owed_ns: u64, sealed: u64) {
@@ -109,10 +116,9 @@ impl Store {
 
     fn stop_for_flush(&self, sealed: u64) -> Result<()> {
         self.stop_writer(sealed, || {
-            self.flusher().wait_for_room(|| {
-                self.monitor().check_writable()?;
-                Ok(self.tree().view().sealed.len() < self.options().sealed_memtables_max)
-            })
+            let max = self.options().sealed_memtables_max;
+            let check = || self.monitor().check_writable();
+            self.flusher().wait_for_room(max, check)
         })
     }
 

@@ -14,6 +14,7 @@ use super::log::Log;
 use super::pacer::Pacer;
 use super::report::RecoveryReport;
 use super::threads::Threads;
+use super::trees::Trees;
 
 /// What all handles and background threads of an open store share.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Store {
     /// That of the services.
     monitor: Arc<Monitor>,
     log: Log,
-    tree: Tree,
+    trees: Trees,
     flusher: Arc<Flusher>,
     compactor: Arc<Compactor>,
     pacer: Pacer,
@@ -38,7 +39,7 @@ pub(super) struct Parts {
     pub(super) counting: Counting,
     pub(super) services: Arc<Services>,
     pub(super) log: Log,
-    pub(super) tree: Tree,
+    pub(super) trees: Trees,
     pub(super) recovery: RecoveryReport,
 }
 
@@ -49,7 +50,7 @@ impl Store {
             counting,
             services,
             log,
-            tree,
+            trees,
             recovery,
         } = parts;
         let flusher = Arc::new(Flusher::new(options.memtable_bytes));
@@ -68,7 +69,7 @@ impl Store {
             services,
             monitor,
             log,
-            tree,
+            trees,
             flusher,
             compactor,
             pacer: Pacer::default(),
@@ -101,9 +102,14 @@ impl Store {
         &self.log
     }
 
+    /// That of the default keyspace.
     #[inline]
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        self.trees.default_tree()
+    }
+
+    pub(crate) fn trees(&self) -> &Trees {
+        &self.trees
     }
 
     pub(super) fn flusher(&self) -> &Flusher {

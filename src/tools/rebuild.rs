@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::manifest::SegmentMeta;
 use crate::segment::{self, Segment, SidecarOptions};
 use crate::store::Store;
+use crate::tree::Tree;
 
-/// The result of [`Db::rebuild_filters`](crate::Db::rebuild_filters).
+/// The result of [`Keyspace::rebuild_filters`](crate::Keyspace::rebuild_filters).
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {
@@ -41,12 +42,14 @@ pub struct Rebuilt {
 /// asks for.
 pub(crate) fn rebuild_filters(
     store: &Store,
+    tree: &Tree,
     range: &Bounds,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Rebuilt> {
     store.monitor().check_writable()?;
     let mut done = Rebuilt::default();
-    let version = store.tree().version();
+    tree.check(&tree.view())?;
+    let version = tree.version();
     let overlapping = version.segments().filter(|one| one.overlaps(range));
     let all: Vec<(u64, u64)> = overlapping
         .map(|one| (one.meta.id, one.counts().entries))
@@ -56,11 +59,11 @@ pub(crate) fn rebuild_filters(
     for (id, here) in all {
         watch(passed, entries);
         passed += here;
-        if !store.claim(id)? {
+        if !store.claim(tree, id)? {
             continue;
         }
-        let rebuilt = rebuild_filter(store, id);
-        store.let_go(id);
+        let rebuilt = rebuild_filter(store, tree, id);
+        store.let_go(tree, id);
         done.segments += 1;
         if let Some(bytes) = rebuilt? {
             done.rebuilt += 1;
@@ -72,8 +75,8 @@ pub(crate) fn rebuild_filters(
 }
 
 /// Rebuilds the filter of one segment that nobody else works on; `None` when it fits.
-fn rebuild_filter(store: &Store, id: u64) -> Result<Option<u64>> {
-    let (tree, services) = (store.tree(), store.services());
+fn rebuild_filter(store: &Store, tree: &Tree, id: u64) -> Result<Option<u64>> {
+    let services = store.services();
     let version = tree.version();
     let Some(segment) = version.segments().find(|one| one.meta.id == id) else {
         return Ok(None);

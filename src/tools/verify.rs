@@ -11,7 +11,7 @@ use crate::segment::{Caches, Segment, Verifier, file_name};
 use crate::services::Services;
 use crate::slice::Slice;
 use crate::store::Store;
-use crate::version::Run;
+use crate::version::{Run, Version};
 
 /// The result of [`Db::verify`](crate::Db::verify).
 ///
@@ -57,17 +57,35 @@ const STRIDE: u64 = 4096;
 /// and of how many.
 pub(crate) fn verify(store: &Store, watch: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     store.monitor().check_open()?;
-    let services = store.services();
-    let version = store.tree().version();
+    let trees = store.trees().list();
+    let versions: Vec<Arc<Version>> = trees.iter().map(|tree| tree.version()).collect();
+    let segments = versions.iter().flat_map(|version| version.segments());
     let mut report = Verification::default();
-    for segment in version.segments() {
+    let mut expected = 0;
+    for segment in segments {
         report.segments += 1;
-        report.bytes += segment.meta.file_len;
+        report.bytes += segment.meta.len;
+        expected += segment.counts().entries;
     }
+    for version in &versions {
+        verify_tree(store.services(), version, &mut report, &mut |read| {
+            watch(read, expected);
+        });
+    }
+    watch(expected, expected);
+    Ok(report)
+}
+
+/// Verifies the segments of one tree. `watch` gets the number of entries read so far, of all trees.
+fn verify_tree(
+    services: &Services,
+    version: &Version,
+    report: &mut Verification,
+    watch: &mut dyn FnMut(u64),
+) {
     for run in version.runs() {
         report.findings.extend(overlaps(services, run));
     }
-    let expected: u64 = version.segments().map(|one| one.counts().entries).sum();
     let runs = version.runs().iter();
     let runs = runs.map(|run| RunVerifier::new(run, services.hash_seed, &services.no_caches));
     let mut walk = Walk {
@@ -79,15 +97,13 @@ pub(crate) fn verify(store: &Store, watch: &mut dyn FnMut(u64, u64)) -> Result<V
         walk.pass(&key);
         keys += 1;
         if u64::is_multiple_of(keys, STRIDE) {
-            watch(walk.entries, expected);
+            watch(report.entries + walk.entries);
         }
     }
-    watch(expected, expected);
-    report.entries = walk.entries;
+    report.entries += walk.entries;
     for run in walk.runs {
         report.findings.extend(run.findings);
     }
-    Ok(report)
 }
 
 /// Segments of a run that overlap.
@@ -95,8 +111,9 @@ fn overlaps(services: &Services, run: &Run) -> Vec<Error> {
     let pairs = run.segments.windows(2);
     let overlapping = pairs.filter(|pair| pair[0].meta.last_key >= pair[1].meta.first_key);
     let finding = |pair: &[Arc<Segment>]| {
-        let path = services.storage.path_of(&file_name(pair[1].meta.id));
-        Error::corrupt(&path, 0, "the segment overlaps another one of its run")
+        let path = services.storage.path_of(&file_name(pair[1].meta.file));
+        let start = pair[1].meta.start;
+        Error::corrupt(&path, start, "the segment overlaps another one of its run")
     };
     overlapping.map(finding).collect()
 }

@@ -2,11 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use crate::key::KeyspaceId;
 use crate::manifest::SegmentMeta;
 use crate::segment::Segment;
 
 /// First and last key.
 pub(crate) type KeyRange = (Vec<u8>, Vec<u8>);
+
+/// The keys of a keyspace that a compaction was requested for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) range: KeyRange,
+}
 
 /// What unfinished compactions have taken for themselves.
 #[derive(Debug, Default)]
@@ -15,7 +23,7 @@ pub(crate) struct Claims {
     inputs: BTreeSet<u64>,
     /// Key ranges of compactions that were requested. Their inputs may leave gaps, their output has
     /// none: what overlaps them stays where it is meanwhile.
-    reserved: Vec<KeyRange>,
+    reserved: Vec<Reserved>,
 }
 
 impl Claims {
@@ -23,16 +31,16 @@ impl Claims {
         self.inputs.is_empty()
     }
 
-    pub(crate) fn add(&mut self, inputs: &[u64], reserved: Option<&KeyRange>) {
+    pub(crate) fn add(&mut self, inputs: &[u64], reserved: Option<&Reserved>) {
         self.inputs.extend(inputs);
         self.reserved.extend(reserved.cloned());
     }
 
-    pub(crate) fn remove(&mut self, inputs: &[u64], reserved: Option<&KeyRange>) {
+    pub(crate) fn remove(&mut self, inputs: &[u64], reserved: Option<&Reserved>) {
         for id in inputs {
             self.inputs.remove(id);
         }
-        self.reserved.retain(|range| Some(range) != reserved);
+        self.reserved.retain(|one| Some(one) != reserved);
     }
 
     /// Takes one segment; `false` if another has it.
@@ -41,10 +49,14 @@ impl Claims {
     }
 
     /// Whether another compaction stands in the way of one with these inputs and this range.
-    pub(crate) fn block(&self, inputs: &[u64], range: Option<&KeyRange>) -> bool {
-        let overlaps = |(first, last): &KeyRange| {
+    pub(crate) fn block(&self, inputs: &[u64], range: Option<&Reserved>) -> bool {
+        let overlaps = |wanted: &Reserved| {
+            let (first, last) = &wanted.range;
             let mut reserved = self.reserved.iter();
-            reserved.any(|(lower, upper)| first <= upper && lower <= last)
+            reserved.any(|one| {
+                let (lower, upper) = &one.range;
+                one.keyspace == wanted.keyspace && first <= upper && lower <= last
+            })
         };
         inputs.iter().any(|id| self.inputs.contains(id)) || range.is_some_and(overlaps)
     }
@@ -53,12 +65,16 @@ impl Claims {
     pub(crate) fn is_busy(&self, segment: &Segment) -> bool {
         let SegmentMeta {
             id,
+            keyspace,
             first_key,
             last_key,
             ..
         } = &segment.meta;
         let mut reserved = self.reserved.iter();
         self.inputs.contains(id)
-            || reserved.any(|(first, last)| first_key <= last && first <= last_key)
+            || reserved.any(|one| {
+                let (first, last) = &one.range;
+                one.keyspace == *keyspace && first_key <= last && first <= last_key
+            })
     }
 }

@@ -39,7 +39,7 @@ impl Observer for Silent {
 }
 
 /// The account of one lookup: what it asked, and what it cost. Made by
-/// [`Db::explain`](crate::Db::explain).
+/// [`Keyspace::explain`](crate::Keyspace::explain).
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {

@@ -40,7 +40,7 @@ impl Tree {
         replaced: &[u64],
     ) -> Filters {
         // A leveled level below the first is one run that outputs join.
-        let joins = level > 0 && self.options().tree.strategy == Strategy::Leveled;
+        let joins = level > 0 && self.options().shape.strategy == Strategy::Leveled;
         let joined = version.runs().iter().find(|run| run.level == level);
         let output = Part {
             level,
@@ -111,7 +111,7 @@ impl Tree {
             return Filters::alike(policy.spec());
         };
         let outputs = cut(output, pieces, now);
-        let bits = share(bits_per_key, &outputs, &others, gone, &self.options().tree);
+        let bits = share(bits_per_key, &outputs, &others, gone, &self.options().shape);
         // Slots would speed up hits, at the cost of bits that reject.
         let specs = bits.into_iter().map(|bits| {
             (bits >= BITS_MIN).then_some(FilterSpec::Bloomier(BloomierBits::Rejecting(bits)))
@@ -140,13 +140,14 @@ impl Tree {
         OutputOptions {
             writer: WriterOptions {
                 store_id: self.services().store_id,
+                keyspace: self.id(),
                 hash_seed: self.hash_seed(),
                 hash_key,
                 block_bytes: self.options().block_bytes,
                 entries_per_group: self.options().entries_per_group,
                 compression: self.options().compression,
                 filter: None,
-                customs: self.options().customs.clone(),
+                customs: self.services().loading.customs.clone(),
                 sequence_base,
                 filter_salt: 0,
             },

@@ -2,68 +2,49 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use crate::compaction::{Output, OutputOptions, Retain};
+use crate::compaction::{Output, Retain};
 use crate::cursor::{Cursor, Direction};
 use crate::error::Result;
 use crate::manifest::{SegmentMeta, Traffic};
-use crate::segment::{Finished, Segment};
-use crate::services::{EventKind, Services, Tally};
+use crate::memtable::Memtable;
+use crate::segment::{Finished, NewFile, Segment, SegmentFiles};
+use crate::services::{EventKind, Services};
 
 use super::state::Tree;
-use super::view::{Sealed, View};
+use super::view::View;
+
+/// Where the segments of a flush go.
+pub(crate) enum Destination {
+    /// To files of their own.
+    Own,
+    /// To one file, behind what is there, if there is one yet.
+    Shared(Option<NewFile>),
+}
 
 impl Tree {
-    /// Writes a sealed memtable to segments and makes them live.
-    pub(crate) fn flush(&self, sealed: &Arc<Sealed>) -> Result<()> {
-        let started = Instant::now();
-        self.write_segments(sealed, |finished| {
-            // Before anybody sees that it was: they take the tree to be idle no earlier.
-            self.work_times().flushed(self.services().now_ms());
-            self.install_flushed(sealed, finished, started)
-        })
-    }
-
-    /// The memtable was flushed and its journals are gone: all that took this long.
-    pub(crate) fn note_flush_time(&self, sealed: &Sealed, took: Duration) {
-        self.flush_pace().set(took, sealed.table.bytes());
-    }
-
-    /// Writes a memtable to segments, which `install` makes live.
-    pub(crate) fn write_segments<T>(
-        &self,
-        sealed: &Sealed,
-        install: impl FnOnce(Vec<Finished>) -> Result<T>,
-    ) -> Result<T> {
-        let options = self.flush_options(sealed);
-        let services = self.services();
-        let mut output = Output::new(&services.storage, &services.catalog, options);
-        let installed = self
-            .write_flush(sealed, &mut output)
-            .and_then(|()| output.finish())
-            .and_then(install);
-        installed.inspect_err(|_| {
-            // After a failed edit it is unknown whether the files are live: they stay.
-            if !services.monitor.is_poisoned() {
-                self.remove_output(&mut output);
-            }
-        })
-    }
-
-    fn flush_options(&self, sealed: &Sealed) -> OutputOptions {
+    /// The output to which [`Tree::write_sealed`] writes a sealed memtable.
+    pub(crate) fn flush_output(&self, table: &Memtable, destination: Destination) -> Output<'_> {
         let version = self.version();
-        let filters = self.filters_for(&version, 0, sealed.table.key_count(), &[]);
-        let mut options = self.output_options(0, None, filters, sealed.table.sequence_min());
+        let filters = self.filters_for(&version, 0, table.key_count(), &[]);
+        let mut options = self.output_options(0, None, filters, table.sequence_min());
         options.written_ms = self.flushed_ms(&version);
-        options
+        let (storage, catalog) = (&self.services().storage, &self.services().catalog);
+        match destination {
+            Destination::Own => Output::new(storage, catalog, options),
+            Destination::Shared(file) => Output::in_file(storage, catalog, options, file),
+        }
     }
 
     /// Writes the entries that any reader can still see. No version is held meanwhile: whoever lets
     /// go of one last removes the files that were merged since, and writers wait for a flush.
-    fn write_flush(&self, sealed: &Sealed, output: &mut Output<'_>) -> Result<()> {
+    pub(crate) fn write_sealed(
+        &self,
+        table: &Arc<Memtable>,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
         let mut retain = Retain::new(self.services().snapshots.sequences());
-        let mut walk = sealed.table.walk(Direction::Forward, Bound::Unbounded);
+        let mut walk = table.walk(Direction::Forward, Bound::Unbounded);
         // All that is older is in segments: memtables are flushed in order. Merges only make it
         // less.
         let is_oldest = |key: &[u8]| {
@@ -82,7 +63,7 @@ impl Tree {
             }
         }
         // The journal goes after this, and with it the last copy of what the walk has missed.
-        let count = sealed.table.entry_count();
+        let count = table.entry_count();
         assert_eq!(seen, count, "a flush comes by every entry of the memtable");
         Ok(())
     }
@@ -99,10 +80,19 @@ impl Tree {
         &self,
         finished: Vec<Finished>,
     ) -> Result<(Vec<SegmentMeta>, Vec<Arc<Segment>>)> {
+        let mut files = SegmentFiles::of(&self.services().storage);
+        self.open_finished_in(&mut files, finished)
+    }
+
+    /// The same, of files that hold segments of other trees, too.
+    pub(crate) fn open_finished_in(
+        &self,
+        files: &mut SegmentFiles<'_>,
+        finished: Vec<Finished>,
+    ) -> Result<(Vec<SegmentMeta>, Vec<Arc<Segment>>)> {
         let Services {
-            storage, store_id, ..
+            store_id, loading, ..
         } = self.services();
-        let store_id = *store_id;
         let mut segments = Vec::with_capacity(finished.len());
         let mut added = Vec::with_capacity(finished.len());
         for finished in finished {
@@ -112,8 +102,8 @@ impl Tree {
                 let event = EventKind::FilterNotBuilt { segment, what };
                 self.services().monitor.event(event);
             }
-            let loading = self.options().filter_loading();
-            let segment = Segment::open(storage, store_id, finished.meta, &loading)?;
+            let file = files.of_segment(&finished.meta)?;
+            let segment = Segment::open(&file, *store_id, finished.meta, loading)?;
             if let Some(damage) = segment.damage() {
                 return Err(damage.clone());
             }
@@ -125,35 +115,11 @@ impl Tree {
         Ok((added, segments))
     }
 
-    /// Makes the new segments live: first durably, then for readers.
-    fn install_flushed(
-        &self,
-        sealed: &Arc<Sealed>,
-        finished: Vec<Finished>,
-        started: Instant,
-    ) -> Result<()> {
-        let bytes = finished.iter().map(|finished| finished.meta.file_len).sum();
-        let services = self.services();
-        services.monitor.count(Tally::FlushedBytes, bytes);
-        let (added, segments) = self.open_finished(finished)?;
-        services.catalog.commit(|manifest, edit| {
-            edit.added = added;
-            edit.floor = Some(sealed.floor);
-            self.add_traffic(manifest, edit);
-        })?;
-        // Before whoever waits for this flush sees that it was.
-        services.monitor.count(Tally::Flushes, 1);
-        services.monitor.event(EventKind::Flushed {
-            entries: sealed.table.entry_count(),
-            bytes,
-            took: started.elapsed(),
-        });
-        self.install(|view| {
-            let waits = |one: &&Arc<Sealed>| !Arc::ptr_eq(one, sealed);
-            let sealed = view.sealed.iter().filter(waits).cloned().collect();
-            let version = view.version.with(segments, &[]);
-            View::new(Arc::clone(&view.active), sealed, Arc::new(version))
-        });
-        Ok(())
+    /// Shows readers the segments in place of the memtable, once they are live durably.
+    pub(crate) fn install_flushed(&self, table: &Arc<Memtable>, segments: Vec<Arc<Segment>>) {
+        // Before anybody sees that it was: they take the tree to be idle no earlier.
+        self.work_times().flushed(self.services().now_ms());
+        let view = |view: &View| view.with_flushed(table, segments);
+        self.install(view);
     }
 }

@@ -40,7 +40,7 @@ impl Tree {
     pub(crate) fn shape_now(&self) -> TreeShape {
         TreeShape {
             merge_levels_whole: self.work_times().had_room(self.services().now_ms()),
-            ..self.options().tree
+            ..self.options().shape
         }
     }
 
@@ -56,7 +56,7 @@ impl Tree {
             Some((plan, due_in)) if due_in.is_zero() => Next::Now(plan, true),
             Some((_, due_in)) => Next::Look(Some(due_in.clamp(LOOK_MIN, LOOK_MAX))),
             None => {
-                let due_in = compaction::due_in(facts, &self.options().tree);
+                let due_in = compaction::due_in(facts, &self.options().shape);
                 // What is due and not done waits for another thread, which will tell, or is refused.
                 let wait = due_in.map(|due| if due.is_zero() { LOOK_MAX } else { due });
                 Next::Look(wait.map(|wait| wait.clamp(LOOK_MIN, LOOK_MAX)))
@@ -66,7 +66,7 @@ impl Tree {
 
     /// What is to be merged when the tree is idle, and the time until then. `None` for nothing.
     fn while_idle(&self, facts: &[RunFacts], visible: Sequence) -> Option<(Plan, Duration)> {
-        let (plan, bytes) = compaction::while_idle(facts, &self.options().tree)?;
+        let (plan, bytes) = compaction::while_idle(facts, &self.options().shape)?;
         let takes = self.merge_time(bytes).unwrap_or(UNKNOWN);
         let now_ms = self.services().now_ms();
         let due_in = self.work_times().idle_in(now_ms, visible, takes)?;
@@ -92,7 +92,7 @@ impl Tree {
     /// How long a merge of so many bytes takes, by the last merge of this session, or else by its
     /// last flush; `None` before both.
     fn merge_time(&self, bytes: u64) -> Option<Duration> {
-        let paces = [self.merge_pace(), self.flush_pace()];
+        let paces = [&self.services().merge_pace, &self.services().flush_pace];
         let known = paces.iter().map(|pace| pace.ns_per_kib());
         let ns_per_kib = known.into_iter().find(|pace| *pace > 0.0)?;
         Some(Duration::from_nanos(

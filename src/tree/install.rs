@@ -4,13 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::manifest::SegmentMeta;
+use crate::manifest::{Manifest, SegmentMeta};
 use crate::segment::Segment;
 use crate::services::Tally;
 
 use super::state::Tree;
 
 impl Tree {
+    /// Refuses to change a keyspace that was dropped meanwhile.
+    fn check_live(&self, manifest: &Manifest) -> Result<()> {
+        match manifest.state().keyspaces().contains_key(&self.id()) {
+            true => Ok(()),
+            false => Err(self.gone()),
+        }
+    }
+
     /// Makes the outputs live and the inputs dead: first durably, then for readers.
     pub(super) fn install_compacted(
         &self,
@@ -19,13 +27,15 @@ impl Tree {
     ) -> Result<()> {
         let is_written = |one: &&Arc<Segment>| !removed.contains(&one.meta.id);
         let written = added.iter().filter(is_written);
-        let bytes = written.map(|one| one.meta.file_len).sum();
+        let bytes = written.map(|one| one.meta.len).sum();
         let services = self.services();
         services.monitor.count(Tally::CompactedBytes, bytes);
         services.catalog.commit(|manifest, edit| {
+            self.check_live(manifest)?;
             edit.added = added.iter().map(|segment| segment.meta.clone()).collect();
             edit.removed = removed.to_vec();
             self.add_traffic(manifest, edit);
+            Ok(())
         })?;
         // Before anybody sees the new tree, or another thread would find that nothing was done for
         // long.
@@ -47,14 +57,16 @@ impl Tree {
     pub(crate) fn install_filter(&self, old: &Segment, meta: SegmentMeta) -> Result<()> {
         let services = self.services();
         let id = meta.id;
-        let loading = self.options().filter_loading();
-        let new = Segment::open(&services.storage, services.store_id, meta.clone(), &loading)?;
+        let loading = &self.services().loading;
+        let new = Segment::open(old.file(), services.store_id, meta.clone(), loading)?;
         if let Some(damage) = new.damage().or_else(|| new.filter_damage()) {
             return Err(damage.clone());
         }
-        services.catalog.commit(|_, edit| {
+        services.catalog.commit(|manifest, edit| {
+            self.check_live(manifest)?;
             edit.removed = vec![id];
             edit.added = vec![meta];
+            Ok(())
         })?;
         let new = Arc::new(new.with_blocks_of(old));
         self.install(|view| view.with_version(view.version.with(vec![new], &[id])));

@@ -50,6 +50,7 @@ impl Tree {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], at: impl FnOnce() -> Sequence) -> Result<Option<Slice>> {
         let view = self.view();
+        self.check(&view)?;
         // After the view: what is visible by now is in it, or came later than this lookup. The
         // other order would lose keys to a flush in between: `tests/it/interleavings.rs`.
         let sequence = at();
@@ -165,7 +166,7 @@ fn lookup_memtables<O: Observer>(view: &View, wanted: Wanted<'_>, observer: &mut
         return Some(hit);
     }
     let mut sealed = view.sealed.iter().enumerate();
-    sealed.find_map(|(ordinal, sealed)| ask(&sealed.table, Source::SealedMemtable(ordinal)))
+    sealed.find_map(|(ordinal, sealed)| ask(sealed, Source::SealedMemtable(ordinal)))
 }
 
 // Many keys, and lookups that are explained.
@@ -178,6 +179,7 @@ impl Tree {
     ) -> Result<Vec<Option<Slice>>> {
         // In this order, as in `get`.
         let view = self.view();
+        self.check(&view)?;
         let sequence = at();
         let value = |key: &K| {
             let hit = self.lookup(&view, key.as_ref(), sequence, &mut Silent)?;
@@ -189,6 +191,7 @@ impl Tree {
     /// Looks a key up and keeps an account of it.
     pub(crate) fn explain(&self, key: &[u8], at: impl FnOnce() -> Sequence) -> Result<Explanation> {
         let view = self.view();
+        self.check(&view)?;
         let sequence = at();
         let mut account = Account::default();
         let hit = self.lookup(&view, key, sequence, &mut account)?;

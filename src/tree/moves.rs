@@ -44,7 +44,10 @@ impl Tree {
             let is_same = policy == self.policy_of(one.meta.level, one.meta.level == last);
             let is_budget = matches!(policy, FilterPolicy::Budget { .. });
             is_same && !is_budget
-                || one.filter_fits(wanted.of(&one.meta.first_key), &self.options().customs)
+                || one.filter_fits(
+                    wanted.of(&one.meta.first_key),
+                    &self.services().loading.customs,
+                )
         });
         // Tombstones that reach the last level have nothing left to hide.
         fits && !(is_last && has_tombstones)

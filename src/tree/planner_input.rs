@@ -20,7 +20,7 @@ impl Tree {
             let counts = one.counts();
             SegmentFacts {
                 id: one.meta.id,
-                bytes: one.meta.file_len,
+                bytes: one.meta.len,
                 entries: counts.entries,
                 tombstones: counts.tombstones,
                 first_key: one.meta.first_key.clone(),
@@ -38,7 +38,7 @@ impl Tree {
         let mut runs: Vec<RunFacts> = version.runs().iter().map(run).collect();
         // Only whether the first level is the last one for long depends on it, when it is to be
         // merged.
-        let tree = &self.options().tree;
+        let tree = &self.options().shape;
         let flushed = runs.iter().filter(|run| run.level == 0).count();
         let asks = tree.strategy == Strategy::Leveled && flushed >= tree.level0_runs as usize;
         if asks && runs.last().is_some_and(|run| run.level == 1) {

@@ -51,14 +51,18 @@ impl Scan {
         }
     }
 
+    /// Whether the keyspace was dropped before the scan began.
+    pub(crate) fn is_of_dropped(&self) -> bool {
+        self.view.is_dropped
+    }
+
     /// Keeps the files and memtables of the view until the process ends.
     pub(crate) fn leak(&self) {
         std::mem::forget(Arc::clone(&self.view));
     }
 
     fn open(&self, direction: Direction, from: &Bound<Slice>) -> Visible {
-        let tables = std::iter::once(&self.view.active)
-            .chain(self.view.sealed.iter().map(|sealed| &sealed.table));
+        let tables = std::iter::once(&self.view.active).chain(&self.view.sealed);
         let mut cursors: Vec<Box<dyn Cursor>> = tables
             .filter(|table| !table.is_empty())
             .map(|table| Box::new(table.walk(direction, from.clone())) as Box<dyn Cursor>)

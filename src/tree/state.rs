@@ -1,16 +1,18 @@
 //! The state of a tree, behind a small interface.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 
+use crate::error::{Error, Result};
+use crate::key::KeyspaceId;
 use crate::locks::{Mutex, rank};
-use crate::options::Options;
+use crate::memtable::Memtable;
+use crate::options::TreeOptions;
 use crate::remains::Remains;
 use crate::segment::Caches;
-use crate::services::{Services, nanos};
+use crate::services::Services;
 use crate::version::Version;
 
 use super::counters::LookupCounters;
@@ -21,65 +23,100 @@ use super::work_times::WorkTimes;
 /// One sorted set of keys: memtables, segments, and what is known of them.
 #[derive(Debug)]
 pub(crate) struct Tree {
+    id: KeyspaceId,
+    name: Box<str>,
     services: Arc<Services>,
-    options: Options,
+    /// Those of the store, until the keyspace is opened.
+    defaults: Arc<TreeOptions>,
+    /// Set when a program has opened the keyspace in this session.
+    options: OnceLock<Arc<TreeOptions>>,
     /// Those of the services, for lookups.
     caches: Arc<Caches>,
     hash_seed: u64,
     view: ArcSwap<View>,
-    /// Sealed memtables of the view, for writers that need no more of it.
-    sealed_count: AtomicUsize,
     installing: Mutex<(), { rank::VIEW }>,
     past_views: Remains<Parts>,
     gaps: Arc<Gaps>,
     lookups: LookupCounters,
     work_times: WorkTimes,
-    flush_pace: Pace,
-    merge_pace: Pace,
     opened: Instant,
 }
 
-/// Time that work takes for each KiB, in nanoseconds; 0 before the first.
-#[derive(Debug, Default)]
-pub(crate) struct Pace(AtomicU64);
-
-impl Pace {
-    pub(super) fn set(&self, took: Duration, bytes: u64) {
-        let ns_per_kib = nanos(took) / (bytes >> 10).max(1);
-        self.0.store(ns_per_kib, Ordering::Relaxed);
-    }
-
-    pub(crate) fn ns_per_kib(&self) -> f64 {
-        self.0.load(Ordering::Relaxed) as f64
-    }
-}
-
 impl Tree {
-    pub(crate) fn new(services: &Arc<Services>, options: Options, view: View) -> Tree {
+    pub(crate) fn new(
+        services: &Arc<Services>,
+        (id, name): (KeyspaceId, &str),
+        defaults: &Arc<TreeOptions>,
+        view: View,
+    ) -> Tree {
         Tree {
+            id,
+            name: name.into(),
             services: Arc::clone(services),
-            options,
+            defaults: Arc::clone(defaults),
+            options: OnceLock::new(),
             caches: Arc::clone(&services.caches),
             hash_seed: services.hash_seed,
-            sealed_count: AtomicUsize::new(view.sealed.len()),
             view: ArcSwap::from_pointee(view),
             installing: Mutex::default(),
             past_views: Remains::default(),
             gaps: Arc::default(),
             lookups: LookupCounters::default(),
             work_times: WorkTimes::since(services.now_ms()),
-            flush_pace: Pace::default(),
-            merge_pace: Pace::default(),
             opened: Instant::now(),
         }
     }
 
-    pub(super) fn services(&self) -> &Services {
+    #[inline]
+    pub(crate) fn id(&self) -> KeyspaceId {
+        self.id
+    }
+
+    /// The name of the keyspace.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn services(&self) -> &Services {
         &self.services
     }
 
-    pub(super) fn options(&self) -> &Options {
-        &self.options
+    /// Those of the store.
+    pub(crate) fn defaults(&self) -> &Arc<TreeOptions> {
+        &self.defaults
+    }
+
+    pub(crate) fn options(&self) -> &TreeOptions {
+        self.options.get().unwrap_or(&self.defaults)
+    }
+
+    /// A program opens the keyspace, with options of its own or those of the store: from now on
+    /// it is kept in shape. Returns the options that it was opened with first.
+    pub(crate) fn open(&self, options: Option<TreeOptions>) -> &Arc<TreeOptions> {
+        let options = || options.map_or_else(|| Arc::clone(&self.defaults), Arc::new);
+        self.options.get_or_init(options)
+    }
+
+    /// Whether a program has opened the keyspace in this session. Before, nothing is known of how it
+    /// is to be kept.
+    pub(crate) fn is_open(&self) -> bool {
+        self.options.get().is_some()
+    }
+
+    /// Refuses what is asked of a keyspace that was dropped.
+    #[inline]
+    pub(crate) fn check(&self, view: &View) -> Result<()> {
+        if view.is_dropped {
+            return Err(self.gone());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    pub(crate) fn gone(&self) -> Error {
+        Error::KeyspaceDropped {
+            name: self.name.to_string(),
+        }
     }
 
     #[inline]
@@ -107,12 +144,6 @@ impl Tree {
         Arc::clone(&self.view.load().version)
     }
 
-    /// How many sealed memtables wait.
-    #[inline]
-    pub(crate) fn sealed_count(&self) -> usize {
-        self.sealed_count.load(Ordering::Relaxed)
-    }
-
     #[inline]
     pub(crate) fn gaps(&self) -> &Arc<Gaps> {
         &self.gaps
@@ -127,31 +158,42 @@ impl Tree {
         &self.work_times
     }
 
-    /// How long a flush takes.
     /// Time since the store was opened.
     pub(super) fn session_age(&self) -> Duration {
         self.opened.elapsed()
     }
 
-    pub(crate) fn flush_pace(&self) -> &Pace {
-        &self.flush_pace
-    }
-
-    /// How long a merge takes.
-    pub(crate) fn merge_pace(&self) -> &Pace {
-        &self.merge_pace
-    }
-
-    /// Replaces the view by one made from it.
+    /// Replaces the view by one made from it, unless the tree was dropped.
     pub(crate) fn install(&self, change: impl FnOnce(&View) -> View) {
         let guard = self.installing.lock();
-        let view = change(&self.view.load());
-        let sealed = view.sealed.len();
-        let old = self.view.swap(Arc::new(view));
-        self.sealed_count.store(sealed, Ordering::Relaxed);
+        let now = self.view.load();
+        if now.is_dropped {
+            return;
+        }
+        let old = self.view.swap(Arc::new(change(&now)));
         // Nobody waits for what goes with the old view.
         drop(guard);
         old.retire(&self.past_views);
+    }
+
+    /// Writes go to this memtable from now on.
+    pub(crate) fn begin_memtable(&self, active: &Arc<Memtable>) {
+        self.install(|view| view.with_active(Arc::clone(active)));
+    }
+
+    /// The active memtable takes no more writes.
+    pub(crate) fn seal_memtable(&self) {
+        self.install(View::with_sealed);
+    }
+
+    /// The keyspace is gone, durably. Its files go when nobody reads them any more.
+    pub(crate) fn drop_all(&self) {
+        self.install(|view| {
+            for segment in view.version.segments() {
+                segment.retire();
+            }
+            View::dropped()
+        });
     }
 
     /// Waits until the parts of past views that nobody holds are dropped.

@@ -132,7 +132,7 @@ impl Tree {
         let services = self.services();
         let version = self.version();
         let inputs = Inputs::of(&version, ids, level, services.snapshots.sequences());
-        let input_bytes: u64 = inputs.segments().map(|one| one.meta.file_len).sum();
+        let input_bytes: u64 = inputs.segments().map(|one| one.meta.len).sum();
         let keys = merged_keys(&inputs.runs, !inputs.older.is_empty());
         let filters = self.filters_for(&version, level, keys, ids);
         let base = inputs.segments().filter_map(|one| one.sequence_min()).min();
@@ -218,7 +218,7 @@ impl Tree {
 
     /// Waits until this many bytes may have been written at the allowed rate.
     fn pace(&self, merging: &Merging, bytes: u64, rest: Rest<'_>) {
-        let Some(rate) = self.options().compaction_rate else {
+        let Some(rate) = self.services().compaction_rate else {
             return;
         };
         let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
@@ -247,7 +247,7 @@ impl Tree {
         })?;
         let took = merging.started.elapsed();
         // By what was worked off: next to nothing may be left of it.
-        self.merge_pace().set(took, merging.input_bytes);
+        services.merge_pace.set(took, merging.input_bytes);
         let monitor = &services.monitor;
         monitor.count(Tally::Compactions, 1);
         monitor.count(Tally::CompactedParts, merging.parts.len() as u64);
@@ -278,7 +278,7 @@ impl Tree {
         let spent = parts.iter().map(|part| part.took).sum();
         let ids: Vec<u64> = parts.iter().flat_map(|part| &part.ids).copied().collect();
         let finished: Vec<Finished> = parts.into_iter().flat_map(|part| part.finished).collect();
-        let bytes = finished.iter().map(|finished| finished.meta.file_len).sum();
+        let bytes = finished.iter().map(|finished| finished.meta.len).sum();
         self.open_finished(finished)
             .and_then(|(_, segments)| self.install_compacted(segments, inputs))
             .inspect_err(|_| self.remove_parts(ids.into_iter()))?;

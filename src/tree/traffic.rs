@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::Result;
 use crate::format::manifest::Edit;
 use crate::manifest::Manifest;
 
@@ -16,8 +15,11 @@ const LOOKUPS_LEAST: u64 = 1000;
 impl Tree {
     /// Adds what has been counted since the last edit: bytes written, and lookups in the segments
     /// that are live after this one and were before.
-    pub(super) fn add_traffic(&self, manifest: &Manifest, edit: &mut Edit) {
+    pub(crate) fn add_traffic(&self, manifest: &Manifest, edit: &mut Edit) {
         edit.work = self.services().monitor.work();
+        if !manifest.state().keyspaces().contains_key(&self.id()) {
+            return;
+        }
         let removed: BTreeSet<u64> = edit.removed.iter().copied().collect();
         let added: BTreeSet<u64> = edit.added.iter().map(|segment| segment.id).collect();
         let (now, state) = (self.lookups().in_runs_so_far(), manifest.state());
@@ -36,20 +38,5 @@ impl Tree {
                 edit.traffic.push((id, traffic));
             }
         }
-    }
-
-    /// Writes what was counted, at the end of a session. A store that was closed in order stays
-    /// so, also if this session has written nothing.
-    pub(crate) fn save_traffic(&self) -> Result<()> {
-        self.services().catalog.change(|manifest| {
-            let mut edit = manifest.edit();
-            self.add_traffic(manifest, &mut edit);
-            if edit.traffic.is_empty() && edit.work == manifest.state().work {
-                return Ok(());
-            }
-            let clean_at = manifest.current().clean_at;
-            manifest.commit(&edit)?;
-            clean_at.map_or(Ok(()), |at| manifest.mark_clean(at))
-        })
     }
 }

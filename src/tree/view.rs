@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::key::Sequence;
-use crate::manifest::JournalFloor;
 use crate::memtable::Memtable;
 use crate::remains::Remains;
+use crate::segment::Segment;
 use crate::version::Version;
 
 /// An immutable value that readers take without a lock.
@@ -15,42 +14,68 @@ use crate::version::Version;
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Memtable>,
-    /// Newest first.
-    pub(crate) sealed: Vec<Arc<Sealed>>,
+    /// Those that take no more writes and wait for their flush, newest first.
+    pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
+    /// The last view of a tree that was dropped: there is nothing to read any more.
+    pub(crate) is_dropped: bool,
     /// Set once another view has taken the place of this one: where its parts are dropped.
     past: OnceLock<Remains<Parts>>,
-}
-
-/// A memtable that takes no more writes and waits for its flush.
-#[derive(Debug)]
-pub(crate) struct Sealed {
-    pub(crate) table: Arc<Memtable>,
-    /// Sequence of its newest entry.
-    pub(crate) last: Sequence,
-    /// Where the journals begin that are needed once it is flushed.
-    pub(crate) floor: JournalFloor,
 }
 
 /// The parts of a view that has gone, for the thread that drops them.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    _sealed: Vec<Arc<Sealed>>,
+    _sealed: Vec<Arc<Memtable>>,
     _version: Arc<Version>,
 }
 
 impl View {
     pub(crate) fn new(
         active: Arc<Memtable>,
-        sealed: Vec<Arc<Sealed>>,
+        sealed: Vec<Arc<Memtable>>,
         version: Arc<Version>,
     ) -> View {
         View {
             active,
             sealed,
             version,
+            is_dropped: false,
             past: OnceLock::new(),
         }
+    }
+
+    /// That of a tree that is empty.
+    pub(crate) fn empty() -> View {
+        let version = Arc::new(Version::new(Vec::new()));
+        View::new(Memtable::none(), Vec::new(), version)
+    }
+
+    /// That of a tree that was dropped.
+    pub(super) fn dropped() -> View {
+        let mut view = View::empty();
+        view.is_dropped = true;
+        view
+    }
+
+    /// The same with another active memtable.
+    pub(super) fn with_active(&self, active: Arc<Memtable>) -> View {
+        View::new(active, self.sealed.clone(), Arc::clone(&self.version))
+    }
+
+    /// The same with the active memtable sealed.
+    pub(super) fn with_sealed(&self) -> View {
+        let mut sealed = vec![Arc::clone(&self.active)];
+        sealed.extend(self.sealed.iter().cloned());
+        View::new(Memtable::none(), sealed, Arc::clone(&self.version))
+    }
+
+    /// The same with segments in the place of a sealed memtable.
+    pub(super) fn with_flushed(&self, table: &Arc<Memtable>, segments: Vec<Arc<Segment>>) -> View {
+        let waits = |one: &&Arc<Memtable>| !Arc::ptr_eq(one, table);
+        let sealed = self.sealed.iter().filter(waits).cloned().collect();
+        let version = self.version.with(segments, &[]);
+        View::new(Arc::clone(&self.active), sealed, Arc::new(version))
     }
 
     /// The same with another version.

@@ -12,15 +12,14 @@ mod reader;
 mod segment;
 mod stores;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use criba::sim::Memory;
 use criba::{Access, Db, Io};
 
-use decode::{Decoded, Files};
-use stores::{CLOSED, KILLED, PACKED, STORES, Store};
+use decode::{Contents, Decoded, Files};
+use stores::{CLOSED, KEYSPACES, KILLED, PACKED, STORES, Store};
 
 /// Where the files of a store are kept.
 fn directory(name: &str) -> PathBuf {
@@ -91,11 +90,11 @@ fn the_document_tells_how_to_read_them() {
         let files = golden(store);
         let Decoded {
             dump,
-            content,
+            contents,
             clean_at,
             last,
         } = decode::store(&files);
-        assert_eq!(content, (store.content)(), "{}", store.name);
+        assert_eq!(contents, (store.contents)(), "{}", store.name);
         assert_eq!(clean_at, store.is_clean.then_some(last));
         let kept = directory(store.name).with_extension("txt");
         let kept = std::fs::read_to_string(kept).unwrap();
@@ -131,7 +130,7 @@ fn the_document_tells_how_to_read_a_dense_sketch() {
     db.flush().unwrap();
     db.close().unwrap();
     let decoded = decode::store(&stores::files_of(&memory));
-    assert_eq!(decoded.content.len(), 3);
+    assert_eq!(decoded.contents["default"].len(), 3);
     let dense = [
         "sketch of values (3074 bytes)",
         "sketch of deleted keys (3074 bytes)",
@@ -169,6 +168,8 @@ fn golden_stores_are_read_from_disk() {
         (&KILLED, Io::Pread),
         (&PACKED, Io::Pread),
         (&PACKED, Io::Mmap),
+        (&KEYSPACES, Io::Pread),
+        (&KEYSPACES, Io::Mmap),
     ] {
         let files = golden(store);
         let dir = tempfile::tempdir().unwrap();
@@ -197,40 +198,39 @@ fn golden_stores_are_read_from_disk() {
         assert!(db.stats().recovery.clean);
         assert_eq!(db.get("later").unwrap().unwrap(), "x");
         db.delete("later").unwrap();
-        assert_eq!(all(&db), (store.content)());
+        assert_eq!(all(&db), (store.contents)());
     }
 }
 
-fn all(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let pairs = db.iter().map(|entry| entry.unwrap());
-    pairs
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect()
+fn all(db: &Db) -> Contents {
+    let content = |name: String| {
+        let keyspace = db.keyspace(&name).unwrap();
+        let pairs = keyspace.iter().map(|entry| entry.unwrap());
+        let content = pairs.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        (name, content.collect())
+    };
+    db.keyspaces().into_iter().map(content).collect()
 }
 
 fn assert_content(db: &Db, store: &Store) {
-    let stats = db.stats();
-    assert_eq!(stats.recovery.clean, store.is_clean);
-    assert!(stats.recovery.torn.is_empty() && stats.recovery.unknown_files.is_empty());
-    for segment in stats.segments() {
-        assert_eq!(segment.damage, None);
-        let damage = segment
-            .filter
-            .as_ref()
-            .and_then(|filter| filter.damage.clone());
-        assert_eq!(damage, None);
-        db.inspect(segment.id).unwrap();
-    }
-    assert_eq!(all(db), (store.content)());
-    for (key, value) in (store.content)() {
-        assert_eq!(
-            db.get(&key).unwrap().unwrap(),
-            value,
-            "{}",
-            key.escape_ascii()
-        );
-    }
-    for n in 0..100 {
-        assert!(!db.contains_key(format!("absent {n}")).unwrap());
+    let recovery = db.stats().recovery;
+    assert_eq!(recovery.clean, store.is_clean);
+    assert!(recovery.torn.is_empty() && recovery.unknown_files.is_empty());
+    assert_eq!(all(db), (store.contents)());
+    for (name, content) in (store.contents)() {
+        let keyspace = db.keyspace(&name).unwrap();
+        for segment in keyspace.stats().segments() {
+            assert_eq!(segment.damage, None);
+            let filter = segment.filter.as_ref();
+            assert_eq!(filter.and_then(|filter| filter.damage.clone()), None);
+            keyspace.inspect(segment.id).unwrap();
+        }
+        for (key, value) in content {
+            let found = keyspace.get(&key).unwrap().unwrap();
+            assert_eq!(found, value, "{}", key.escape_ascii());
+        }
+        for n in 0..100 {
+            assert!(!keyspace.contains_key(format!("absent {n}")).unwrap());
+        }
     }
 }

@@ -101,7 +101,7 @@ macro_rules! reader {
     };
 }
 
-reader!(Db);
+reader!(criba::Keyspace);
 reader!(criba::Snapshot);
 
 /// Every key by every way there is, and keys beside them that are not there.
@@ -153,7 +153,7 @@ fn live((builder, memory): (&dyn Fn(&Memory) -> Builder, Memory), keys: &[Vec<u8
     let mut model = Model::new();
     let db = builder(&memory).open().unwrap();
     let check_all = |db: &Db, model: &Model, when: &str| {
-        check(db, model, &format!("{what}, {when}"));
+        check(&**db, model, &format!("{what}, {when}"));
         let snapshot = db.snapshot();
         check(&snapshot, model, &format!("{what}, {when}, of a snapshot"));
     };

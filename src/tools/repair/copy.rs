@@ -1,18 +1,22 @@
 //! Makes a new store of what is intact in another, which is only read.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cursor::{Cursor, Direction, Item};
 use crate::error::Result;
-use crate::key::Kind;
+use crate::key::{KeyspaceId, Kind};
 use crate::loss::Loss;
+use crate::manifest::{DEFAULT_KEYSPACE, SegmentMeta};
 use crate::merge::Merge;
 use crate::options::{Access, Create, Durability, Options, Recovery};
 use crate::segment::{Caches, Found, SalvageWalk, Tally};
 use crate::slice::Slice;
 use crate::storage::Storage;
 use crate::store::{Operations, Session, Store};
+use crate::tree::Tree;
 
 use super::survey::{self, Survey};
 
@@ -109,7 +113,7 @@ pub(super) fn repair_locked(
     Ok(repaired)
 }
 
-/// Copies the newest entry of each key.
+/// Copies the newest entry of each key, keyspace by keyspace.
 fn copy(
     source: &Arc<dyn Storage>,
     survey: Survey,
@@ -117,6 +121,7 @@ fn copy(
     watch: &mut dyn FnMut(u64),
 ) -> Result<Repaired> {
     let tally = Arc::new(Mutex::new(Tally::default()));
+    let caches = Arc::new(Caches::none());
     let mut repaired = Repaired {
         segments: survey.segments.len() as u64,
         operations: survey.operations,
@@ -124,38 +129,57 @@ fn copy(
         remarks: survey.remarks,
         ..Repaired::default()
     };
-    let caches = Arc::new(Caches::none());
-    let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
-    for (id, meta) in survey.segments {
+    let mut keyspaces: BTreeMap<String, Vec<Box<dyn Cursor>>> = BTreeMap::new();
+    // Also those that are empty.
+    for name in survey.names.values() {
+        keyspaces.insert(name.clone(), Vec::new());
+    }
+    let name_of = |id: KeyspaceId| match survey.names.get(&id) {
+        Some(name) => name.clone(),
+        None if id == KeyspaceId::DEFAULT => DEFAULT_KEYSPACE.to_owned(),
+        None => format!("keyspace-{id}"),
+    };
+    let is_other = |meta: &Option<SegmentMeta>| {
+        let keyspace = meta.as_ref().map(|meta| meta.keyspace);
+        keyspace.is_some_and(|id| id != KeyspaceId::DEFAULT)
+    };
+    let has_others = survey.names.len() > 1
+        || survey.segments.iter().any(|(_, meta)| is_other(meta))
+        || survey
+            .tables
+            .tables
+            .keys()
+            .any(|id| *id != KeyspaceId::DEFAULT);
+    for (file, meta) in survey.segments {
+        let name = match &meta {
+            Some(meta) => name_of(meta.keyspace),
+            None if has_others => format!("salvaged-{file:06}"),
+            None => DEFAULT_KEYSPACE.to_owned(),
+        };
         let found = Found {
             storage: source,
             store_id: survey.store_id,
-            id,
+            file,
             meta,
         };
-        cursors.push(Box::new(SalvageWalk::new(&found, &caches, &tally)));
+        let walk = SalvageWalk::new(&found, &caches, &tally);
+        keyspaces.entry(name).or_default().push(Box::new(walk));
     }
-    let table = Arc::new(survey.table);
-    cursors.push(Box::new(
-        table.walk(Direction::Forward, std::ops::Bound::Unbounded),
-    ));
-    let mut entries = Merge::new(cursors, Direction::Forward);
-    let mut target = Target::new(store);
-    let mut last: Option<Slice> = None;
-    while let Some(item) = entries.next()? {
-        if last.as_ref() == Some(&item.key) {
-            continue;
-        }
-        target.add(&item)?;
-        last = Some(item.key);
-        if target.keys.is_multiple_of(STRIDE) {
-            watch(target.keys);
-        }
+    for (id, table) in survey.tables.tables {
+        let walk = Arc::new(table).walk(Direction::Forward, Bound::Unbounded);
+        let cursors = keyspaces.entry(name_of(id)).or_default();
+        cursors.push(Box::new(walk));
     }
-    target.commit()?;
-    watch(target.keys);
-    (repaired.keys, repaired.bytes) = (target.keys, target.bytes);
-    drop(entries);
+    for (name, cursors) in keyspaces {
+        let tree = store.keyspace(&name, None)?;
+        let mut target = Target {
+            keys: repaired.keys,
+            bytes: repaired.bytes,
+            ..Target::new(store, &tree)
+        };
+        target.fill(Merge::new(cursors, Direction::Forward), watch)?;
+        (repaired.keys, repaired.bytes) = (target.keys, target.bytes);
+    }
     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     repaired.blocks = tally.blocks;
     repaired.more_losses = tally.more;
@@ -163,9 +187,10 @@ fn copy(
     Ok(repaired)
 }
 
-/// The new store, and what waits to be written to it.
+/// A keyspace of the new store, and what waits to be written to it.
 struct Target<'a> {
     store: &'a Store,
+    tree: &'a Tree,
     batch: Operations,
     batch_bytes: usize,
     keys: u64,
@@ -173,9 +198,10 @@ struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn new(store: &'a Store) -> Target<'a> {
+    fn new(store: &'a Store, tree: &'a Tree) -> Target<'a> {
         Target {
             store,
+            tree,
             batch: Operations::default(),
             batch_bytes: 0,
             keys: 0,
@@ -183,11 +209,29 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Writes the newest entry of each key.
+    fn fill(&mut self, mut entries: Merge, watch: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut last: Option<Slice> = None;
+        while let Some(item) = entries.next()? {
+            if last.as_ref() == Some(&item.key) {
+                continue;
+            }
+            self.add(&item)?;
+            last = Some(item.key);
+            if self.keys.is_multiple_of(STRIDE) {
+                watch(self.keys);
+            }
+        }
+        self.commit()?;
+        watch(self.keys);
+        Ok(())
+    }
+
     fn add(&mut self, item: &Item) -> Result<()> {
         if item.kind == Kind::Tombstone {
             return Ok(());
         }
-        self.batch.put(&item.key, &item.value);
+        self.batch.put(self.tree.id(), &item.key, &item.value);
         let bytes = item.key.len() + item.value.len();
         self.keys += 1;
         self.bytes += bytes as u64;
@@ -201,6 +245,8 @@ impl<'a> Target<'a> {
     fn commit(&mut self) -> Result<()> {
         self.batch_bytes = 0;
         let batch = std::mem::take(&mut self.batch);
-        self.store.commit(batch.payload()?, Durability::Buffered)
+        let payload = batch.payload()?;
+        self.store
+            .commit(&[self.tree], payload, Durability::Buffered)
     }
 }

@@ -1,27 +1,28 @@
 //! Finds out what a damaged store is made of.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::batch::{self, Operations};
 use crate::journal::{self, Expect, Point};
-use crate::key::Sequence;
+use crate::key::{KeyspaceId, Sequence};
 use crate::loss::Loss;
 use crate::manifest::{self, CURRENT, Manifest, SegmentMeta};
-use crate::memtable::Memtable;
-use crate::segment::{self, Found, last_sequence_of};
+use crate::segment::{self, last_sequence_of, segments_of};
 use crate::storage::{LockGuard, Storage};
 use crate::store::LOCK;
-use crate::tree::Insertion;
+use crate::tree::RecoveredTables;
 
 /// What is to be read, and what is lost already.
 pub(super) struct Survey {
     pub(super) store_id: u128,
-    /// Segments, and what the manifest says of them.
+    /// Files of segments, each with a segment in it; `None` for one of which nothing is known.
     pub(super) segments: Vec<(u64, Option<SegmentMeta>)>,
     /// What the journals hold.
-    pub(super) table: Memtable,
+    pub(super) tables: RecoveredTables,
+    /// The names of keyspaces, as far as they are known.
+    pub(super) names: BTreeMap<KeyspaceId, String>,
     pub(super) operations: u64,
     pub(super) lost: Vec<Loss>,
     pub(super) remarks: Vec<String>,
@@ -160,8 +161,8 @@ fn find_manifest(
 }
 
 fn has_unlisted(manifest: &Manifest, files: &Files) -> bool {
-    let listed = &manifest.state().segments;
-    files.segments.iter().any(|id| !listed.contains_key(id))
+    let listed = manifest.state().segment_files();
+    files.segments.iter().any(|id| !listed.contains(id))
 }
 
 /// Whether edits of the manifest may be gone: a segment that is not listed may then be live, and
@@ -172,8 +173,9 @@ fn is_suspect(manifest: &Manifest, files: &Files, lost: &[Loss]) -> bool {
     let first = manifest.current().journal;
     let needed = [floor, first];
     let is_gone = |id: &&u64| **id > 0 && **id >= floor && !files.has_journal(**id);
-    let misses = state.segments.keys().any(|id| !files.has_segment(*id))
-        || needed.iter().any(|id| is_gone(&id));
+    let listed = state.segment_files();
+    let misses =
+        listed.iter().any(|id| !files.has_segment(*id)) || needed.iter().any(|id| is_gone(&id));
     has_unlisted(manifest, files) && (misses || manifest.is_torn() || !lost.is_empty())
 }
 
@@ -232,24 +234,21 @@ fn of_manifest(source: &Arc<dyn Storage>, files: &Files, manifest: &Manifest) ->
             .map_or(Sequence(0), |floor| Sequence(floor.next.0 - 1)),
     };
     let mut survey = replay(source, &journals, &expect)?;
-    let metas = state.segments.iter();
-    survey.segments = metas.map(|(id, meta)| (*id, Some(meta.clone()))).collect();
+    let metas = state.segments.values();
+    survey.segments = metas.map(|meta| (meta.file, Some(meta.clone()))).collect();
+    let names = state.keyspaces().iter();
+    survey.names = names.map(|(id, one)| (*id, one.name.clone())).collect();
+    // What journals hold of keyspaces that were dropped.
+    let is_live = |id: &KeyspaceId| state.keyspaces().contains_key(id);
+    survey.tables.tables.retain(|id, _| is_live(id));
     Ok(survey)
 }
 
 /// Everything that is there. What journals lack is taken for durable in segments up to the newest
 /// of their entries.
 fn of_all_files(source: &Arc<dyn Storage>, files: &Files, store_id: u128) -> Result<Survey> {
-    let found = |id: &u64| {
-        let found = Found {
-            storage: source,
-            store_id,
-            id: *id,
-            meta: None,
-        };
-        last_sequence_of(&found)
-    };
-    let durable = files.segments.iter().filter_map(found).max();
+    let last = |id: &u64| last_sequence_of(source, store_id, *id);
+    let durable = files.segments.iter().filter_map(last).max();
     let expect = Expect {
         store_id,
         floor: None,
@@ -258,7 +257,14 @@ fn of_all_files(source: &Arc<dyn Storage>, files: &Files, store_id: u128) -> Res
         durable: durable.unwrap_or_default(),
     };
     let mut survey = replay(source, &files.journals, &expect)?;
-    survey.segments = files.segments.iter().map(|id| (*id, None)).collect();
+    for &id in &files.segments {
+        let known = segments_of(&**source, store_id, id);
+        if known.is_empty() {
+            survey.segments.push((id, None));
+        }
+        let known = known.into_iter().map(|meta| (id, Some(meta)));
+        survey.segments.extend(known);
+    }
     Ok(survey)
 }
 
@@ -267,21 +273,22 @@ fn replay(source: &Arc<dyn Storage>, ids: &[u64], expect: &Expect<'_>) -> Result
     let mut survey = Survey {
         store_id: expect.store_id,
         segments: Vec::new(),
-        table: Memtable::new(0),
+        tables: RecoveredTables::of_any(),
+        names: BTreeMap::new(),
         operations: 0,
         lost: Vec::new(),
         remarks: Vec::new(),
     };
-    let strict = Memtable::new(0);
-    let recovered = journal::recover(source, ids, expect, &mut apply_to(source, &strict));
+    let mut strict = RecoveredTables::of_any();
+    let recovered = journal::recover(source, ids, expect, &mut apply_to(source, &mut strict));
     match recovered {
         Ok(recovered) => {
             survey.operations = recovered.operations;
-            survey.table = strict;
+            survey.tables = strict;
             survey.remarks = recovered.torn.iter().map(left_out).collect();
         }
         Err(Error::Corrupt(_) | Error::Missing { .. }) => {
-            let mut apply = apply_to(source, &survey.table);
+            let mut apply = apply_to(source, &mut survey.tables);
             let salvaged = journal::salvage(&**source, ids, expect, &mut apply)?;
             drop(apply);
             survey.operations = salvaged.operations;
@@ -306,16 +313,13 @@ fn left_out(torn: &journal::Torn) -> String {
 /// Inserts the operations of a record, all or none. Nothing is hashed: the table is only walked.
 fn apply_to<'a>(
     source: &'a Arc<dyn Storage>,
-    table: &'a Memtable,
+    tables: &'a mut RecoveredTables,
 ) -> impl FnMut(u64, Sequence, u32, &[u8]) -> Result<()> + 'a {
     |id, first, count, payload| {
-        if batch::count(payload) == Ok(count) {
-            let insertion = Insertion::begin(table, 0, first, Operations::of(payload));
-            return insertion.finish(None).map(drop);
-        }
-        let path = source.path_of(&journal::file_name(id));
-        let what = format!("record {first} does not hold {count} operations");
-        Err(Error::corrupt(&path, 0, what))
+        tables.apply((first, count), payload, 0).map_err(|what| {
+            let path = source.path_of(&journal::file_name(id));
+            Error::corrupt(&path, 0, format!("record {first}: {what}"))
+        })
     }
 }
 

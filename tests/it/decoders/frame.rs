@@ -76,7 +76,7 @@ impl Parts {
         let properties = bytes.len();
         region(&self.properties, 4, &mut bytes);
         let len = bytes.len() + SEGMENT_FOOTER;
-        bytes.extend_from_slice(b"cribaseg\x01\0\0\0\0\0\0\0");
+        bytes.extend_from_slice(b"cribaseg\x02\0\0\0\0\0\0\0");
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&STORE_ID.to_le_bytes());
         for field in [len, data_end, filter, header, index, properties] {
@@ -114,7 +114,7 @@ impl Parts {
 /// What properties say of the range of keys and the last sequence; something, if they are damaged.
 fn range_of(properties: &[u8]) -> (Vec<u8>, Vec<u8>, u64) {
     let last = u64_at(properties, 32).unwrap_or(1).min(SEQUENCE_MAX);
-    let mut input = Input(properties.get(56..).unwrap_or_default());
+    let mut input = Input(properties.get(60..).unwrap_or_default());
     let first_key = input.prefixed().unwrap_or_default().to_vec();
     let last_key = input.prefixed().unwrap_or(&first_key).to_vec();
     let (first_key, last_key) = (
@@ -140,12 +140,19 @@ pub(super) fn store(number: u64, segment: Vec<u8>, sidecar: Option<Vec<u8>>) -> 
         edit.extend_from_slice(&field.to_le_bytes());
     }
     edit.extend_from_slice(&CHAIN.to_le_bytes());
+    // The next keyspace is 1; none goes, the default one comes, without an operator.
+    edit.extend_from_slice(&[1, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    prefixed(b"default", &mut edit);
+    edit.push(0);
+    // No segment goes, one comes.
     edit.extend_from_slice(&[0, 1]);
     let filter_file = if sidecar.is_some() { SIDECAR } else { 0 };
-    for field in [number, number, segment.len() as u64, last, filter_file, 0] {
+    let len = segment.len() as u64;
+    for field in [number, number, 0, number, len, last, filter_file, 0] {
         edit.extend_from_slice(&field.to_le_bytes());
     }
-    edit.extend_from_slice(&[0; 4]);
+    // Keyspace and level.
+    edit.extend_from_slice(&[0; 8]);
     edit.extend_from_slice(&u32_at(&segment, sum).unwrap_or_default().to_le_bytes());
     prefixed(&first_key, &mut edit);
     prefixed(&last_key, &mut edit);
@@ -182,7 +189,7 @@ pub(super) fn current(manifest: u64, clean_at: Option<u64>, journal: u64) -> Vec
 }
 
 fn manifest(number: u64, edit: &[u8]) -> Vec<u8> {
-    let mut bytes = b"cribaman\x01\0\0\0\0\0\0\0".to_vec();
+    let mut bytes = b"cribaman\x02\0\0\0\0\0\0\0".to_vec();
     bytes.extend_from_slice(&number.to_le_bytes());
     bytes.extend_from_slice(&STORE_ID.to_le_bytes());
     bytes.extend_from_slice(&HASH_SEED.to_le_bytes());

@@ -12,9 +12,13 @@ use super::segment;
 
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
+/// Keys and their values, by the name of the keyspace.
+pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
 /// One version of a key; `None` is a tombstone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
+    pub(super) keyspace: u32,
     pub(super) key: Vec<u8>,
     pub(super) sequence: u64,
     pub(super) value: Option<Vec<u8>>,
@@ -24,7 +28,8 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) dump: String,
-    pub(super) content: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Keys and their values, by the name of the keyspace.
+    pub(super) contents: Contents,
     pub(super) clean_at: Option<u64>,
     /// Sequence of the last operation.
     pub(super) last: u64,
@@ -42,7 +47,10 @@ struct Current {
 #[derive(Debug)]
 pub(super) struct Meta {
     pub(super) id: u64,
-    pub(super) file_len: u64,
+    pub(super) keyspace: u32,
+    pub(super) file: u64,
+    pub(super) start: u64,
+    pub(super) len: u64,
     pub(super) sequence_max: u64,
     pub(super) footer_sum: u32,
     pub(super) first_key: Vec<u8>,
@@ -57,6 +65,8 @@ pub(super) struct State {
     floor: Option<(u64, Point)>,
     next_file: u64,
     reserved_end: u64,
+    next_keyspace: u32,
+    keyspaces: BTreeMap<u32, String>,
 }
 
 /// Where journals go on: the next sequence and the chain.
@@ -82,16 +92,31 @@ pub(super) fn store(files: &Files) -> Decoded {
         }
     }
     let mut entries = Vec::new();
-    for (id, meta) in &state.segments {
-        let name = format!("{id:06}.seg");
-        entries.extend(segment::decode(&files[&name], meta, &state, &mut dump));
+    let mut ends = BTreeMap::new();
+    for meta in state.segments.values() {
+        let name = format!("{:06}.seg", meta.file);
+        let section = (meta.start as usize, meta.len as usize);
+        let bytes = &files[&name][section.0..section.0 + section.1];
+        entries.extend(segment::decode(bytes, meta, &state, &mut dump));
+        // Segments of a file stand one behind another, each from a multiple of 4096 on.
+        let end: &mut u64 = ends.entry(name).or_default();
+        assert!(meta.start.is_multiple_of(4096) && meta.start >= *end);
+        *end = meta.start + meta.len;
     }
-    let known = files.keys().filter(|name| name.ends_with(".seg")).count();
-    assert_eq!(known, state.segments.len(), "no other segments");
+    for name in files.keys().filter(|name| name.ends_with(".seg")) {
+        // What lies behind, or between, are segments that are not live any more.
+        assert!(ends[name] <= files[name].len() as u64, "{name}");
+    }
     let last = journals(files, &current, &state, &mut entries, &mut dump);
     entries.sort_by_key(|entry| entry.sequence);
-    let mut content = BTreeMap::new();
+    let names = state.keyspaces.values().cloned();
+    let mut contents: Contents = names.map(|name| (name, BTreeMap::new())).collect();
     for entry in entries {
+        let Some(name) = state.keyspaces.get(&entry.keyspace) else {
+            assert!(entry.keyspace < state.next_keyspace, "it was dropped");
+            continue;
+        };
+        let content = contents.get_mut(name).unwrap();
         match entry.value {
             Some(value) => content.insert(entry.key, value),
             None => content.remove(&entry.key),
@@ -99,7 +124,7 @@ pub(super) fn store(files: &Files) -> Decoded {
     }
     Decoded {
         dump,
-        content,
+        contents,
         clean_at: current.clean_at,
         last,
     }
@@ -133,7 +158,7 @@ fn manifest(bytes: &[u8], id: u64, current: &Current, dump: &mut String) -> Stat
     let mut reader = Reader::new(bytes, 0);
     reader.title(&format!("\nMANIFEST-{id:06}"));
     assert_eq!(reader.bytes(8, "magic"), b"cribaman");
-    assert_eq!(reader.u16("version"), 1);
+    assert_eq!(reader.u16("version"), 2);
     reader.zeros(6, "reserved");
     assert_eq!(reader.u64("number"), id);
     let mut state = State {
@@ -175,22 +200,44 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         }
         other => panic!("has floor {other}"),
     }
+    state.next_keyspace = reader.u32("next keyspace");
+    for _ in 0..reader.varint("dropped") {
+        let id = reader.u32("dropped keyspace");
+        assert!(id > 0 && state.keyspaces.remove(&id).is_some());
+        state.segments.retain(|_, meta| meta.keyspace != id);
+    }
+    for _ in 0..reader.varint("keyspaces") {
+        let id = reader.u32("keyspace");
+        assert!(id < state.next_keyspace);
+        let name = String::from_utf8(reader.prefixed("name")).unwrap();
+        assert!((1..=255).contains(&name.len()));
+        assert!(reader.prefixed("operator").len() <= 255);
+        assert_eq!(id == 0, name == "default");
+        state.keyspaces.insert(id, name);
+    }
     for _ in 0..reader.varint("removed") {
         let id = reader.u64("removed segment");
         assert!(state.segments.remove(&id).is_some());
     }
     for _ in 0..reader.varint("added") {
         let id = reader.u64("segment");
+        let file = reader.u64("file");
+        let start = reader.u64("start");
         reader.u64("run");
-        let file_len = reader.u64("file length");
+        let len = reader.u64("length");
         let sequence_max = reader.u64("last sequence");
         assert_eq!(reader.u64("filter file"), 0);
         assert!(reader.u64("written") >= super::stores::WRITTEN_MS);
+        let keyspace = reader.u32("keyspace");
+        assert!(state.keyspaces.contains_key(&keyspace));
         reader.u32("level");
         let footer_sum = u32::from_le_bytes(reader.bytes(4, "footer checksum").try_into().unwrap());
         let meta = Meta {
             id,
-            file_len,
+            keyspace,
+            file,
+            start,
+            len,
             sequence_max,
             footer_sum,
             first_key: reader.prefixed("first key"),
@@ -327,7 +374,11 @@ fn record(
 
 fn operation(reader: &mut Reader<'_>, sequence: u64) -> Entry {
     let start = reader.offset();
-    let kind = reader.quiet(1)[0];
+    let tag = reader.quiet(1)[0];
+    let (kind, is_named) = (tag & 0x7f, tag & 0x80 != 0);
+    let keyspace = if is_named { reader.quiet_varint() } else { 0 };
+    assert_eq!(is_named, keyspace > 0);
+    let keyspace = u32::try_from(keyspace).unwrap();
     let mut part = || {
         let len = reader.quiet_varint() as usize;
         reader.quiet(len).to_vec()
@@ -338,12 +389,21 @@ fn operation(reader: &mut Reader<'_>, sequence: u64) -> Entry {
         1 => Some(part()),
         other => panic!("kind {other}"),
     };
+    let place = match keyspace {
+        0 => String::new(),
+        id => format!(" in keyspace {id}"),
+    };
     let text = match &value {
-        Some(value) => format!("    {sequence}: put {} {}", shown(&key), shown(value)),
-        None => format!("    {sequence}: delete {}", shown(&key)),
+        Some(value) => format!(
+            "    {sequence}{place}: put {} {}",
+            shown(&key),
+            shown(value)
+        ),
+        None => format!("    {sequence}{place}: delete {}", shown(&key)),
     };
     reader.note(reader.offset() - start, &text);
     Entry {
+        keyspace,
         key,
         sequence,
         value,

@@ -87,8 +87,8 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
         bytes,
         identity: ((store_id as u64) ^ (store_id >> 64) as u64).wrapping_add(meta.id),
     };
-    dump.push_str(&format!("\n{:06}.seg\n", meta.id));
-    assert_eq!(bytes.len() as u64, meta.file_len);
+    dump.push_str(&format!("\nsegment {} of {:06}.seg\n", meta.id, meta.file));
+    assert_eq!(bytes.len() as u64, meta.len);
     let footer = footer(file, meta, store_id, dump);
     let properties_end = bytes.len() - FOOTER;
     dump.push_str("  properties\n");
@@ -99,7 +99,10 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
     let payload = file.region((footer.index, footer.properties), 3, dump);
     assert_eq!(payload.sum, footer.sums[1]);
     let fences = index(&payload, footer.data_end, dump);
-    let (entries, places) = blocks(file, &fences, dump);
+    let (mut entries, places) = blocks(file, &fences, dump);
+    entries
+        .iter_mut()
+        .for_each(|entry| entry.keyspace = meta.keyspace);
 
     let tombstones = entries.iter().filter(|entry| entry.value.is_none()).count();
     let raw = |entry: &Entry| entry.key.len() + entry.value.as_ref().map_or(0, Vec::len);
@@ -131,11 +134,11 @@ fn footer(file: File<'_>, meta: &Meta, store_id: u128, dump: &mut String) -> Foo
     let mut reader = Reader::new(bytes, start);
     reader.title("  footer");
     assert_eq!(reader.bytes(8, "magic"), b"cribaseg");
-    assert_eq!(reader.u16("version"), 1);
+    assert_eq!(reader.u16("version"), 2);
     reader.zeros(6, "reserved");
     assert_eq!(reader.u64("segment"), meta.id);
     assert_eq!(reader.u128("store id"), store_id);
-    assert_eq!(reader.u64("file length"), meta.file_len);
+    assert_eq!(reader.u64("length"), meta.len);
     let mut offset = |name| reader.u64(name) as usize;
     let mut footer = Footer {
         data_end: offset("end of data blocks"),
@@ -173,6 +176,7 @@ fn properties(
         "deleted keys",
     ]
     .map(|name| reader.u64(name));
+    assert_eq!(reader.u32("keyspace"), meta.keyspace);
     assert_eq!(reader.prefixed("first key"), meta.first_key);
     assert_eq!(reader.prefixed("last key"), meta.last_key);
     let sketches = ["sketch of values", "sketch of deleted keys"];
@@ -393,6 +397,7 @@ fn entry(reader: &mut Reader<'_>, key: &mut Vec<u8>, base: u64) -> Entry {
     };
     reader.note(reader.offset() - start, &text);
     Entry {
+        keyspace: 0,
         key: key.clone(),
         sequence,
         value,

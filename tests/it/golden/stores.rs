@@ -10,7 +10,7 @@ use criba::sim::{Memory, Survivors};
 use criba::storage::{AppendFile, LockGuard, ReadFile, Storage};
 use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy};
 
-use super::decode::Files;
+use super::decode::{Contents, Files};
 use super::reader::checksum;
 
 /// Keys and their values.
@@ -20,7 +20,7 @@ pub(super) type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(super) struct Store {
     pub(super) name: &'static str,
     pub(super) make: fn() -> Files,
-    pub(super) content: fn() -> Content,
+    pub(super) contents: fn() -> Contents,
     pub(super) is_clean: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Store {
 pub(super) const CLOSED: Store = Store {
     name: "closed",
     make: make_closed,
-    content: content_of_closed,
+    contents: || only_default(content_of_closed()),
     is_clean: true,
 };
 
@@ -36,7 +36,7 @@ pub(super) const CLOSED: Store = Store {
 pub(super) const KILLED: Store = Store {
     name: "killed",
     make: make_killed,
-    content: content_of_killed,
+    contents: || only_default(content_of_killed()),
     is_clean: false,
 };
 
@@ -44,12 +44,21 @@ pub(super) const KILLED: Store = Store {
 pub(super) const PACKED: Store = Store {
     name: "packed",
     make: make_packed,
-    content: content_of_packed,
+    contents: || only_default(content_of_packed()),
+    is_clean: true,
+};
+
+/// Closed in order; keyspaces whose segments share a file, one of them dropped, and a journal that
+/// names all of them.
+pub(super) const KEYSPACES: Store = Store {
+    name: "keyspaces",
+    make: make_keyspaces,
+    contents: contents_of_keyspaces,
     is_clean: true,
 };
 
 /// All of them.
-pub(super) const STORES: [&Store; 3] = [&CLOSED, &KILLED, &PACKED];
+pub(super) const STORES: [&Store; 4] = [&CLOSED, &KILLED, &PACKED, &KEYSPACES];
 
 // The random numbers of all stores.
 const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
@@ -60,13 +69,23 @@ pub(super) const WRITTEN_MS: u64 = 1_700_000_000_000;
 
 /// The two files of a new store with these random numbers, as the document has them.
 pub(super) fn new_store(store_id: u128, hash_seed: u64) -> Files {
-    let mut manifest = [&b"cribaman"[..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let mut manifest = [&b"cribaman"[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat();
     manifest.extend(1_u64.to_le_bytes());
     manifest.extend(store_id.to_le_bytes());
     manifest.extend(hash_seed.to_le_bytes());
     manifest.extend(checksum(1, 0, &[&manifest]).to_le_bytes());
-    let payload = [&2_u64.to_le_bytes()[..], &66_u64.to_le_bytes(), &[0; 7]].concat();
-    let covered = [&23_u32.to_le_bytes()[..], &[0; 8], &payload].concat();
+    // Next file, reserved end, no floor; next keyspace 1, none dropped, one: 0, "default", without
+    // an operator; no segments, and nothing written.
+    let payload = [
+        &2_u64.to_le_bytes()[..],
+        &66_u64.to_le_bytes(),
+        &[0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0],
+        b"\x07default",
+        &[0; 7],
+    ];
+    let payload = payload.concat();
+    let len = u32::try_from(payload.len()).unwrap();
+    let covered = [&len.to_le_bytes()[..], &[0; 8], &payload].concat();
     manifest.extend(checksum(1, 52, &[&covered]).to_le_bytes());
     manifest.extend(covered);
 
@@ -244,6 +263,51 @@ fn content_of_closed() -> Content {
     put("", b"still empty");
     put("cherry", &[b'c'; 130]);
     content
+}
+
+/// Of a store without other keyspaces.
+fn only_default(content: Content) -> Contents {
+    Contents::from([("default".to_owned(), content)])
+}
+
+fn make_keyspaces() -> Files {
+    let memory = known_store();
+    session(&memory, FilterPolicy::default(), Compression::None, |db| {
+        let (users, gone) = (db.keyspace("users").unwrap(), db.keyspace("gone").unwrap());
+        let mut batch = db.batch();
+        batch.put("first", "in all");
+        for n in 0..40 {
+            batch.keyspace(&users).put(format!("user/{n:02}"), "a name");
+        }
+        batch.keyspace(&gone).put("lost", "x");
+        batch.keyspace(&users).delete("user/07");
+        batch.commit().unwrap();
+        db.flush().unwrap();
+        let late = db.keyspace("late").unwrap();
+        let mut batch = late.batch();
+        batch.put("only", "in a journal").delete("never there");
+        batch.keyspace(&users).delete("user/11");
+        batch.keyspace(&gone).put("lost", "again");
+        batch.commit().unwrap();
+        assert!(db.drop_keyspace("gone").unwrap());
+        db.put("second", "of the default keyspace").unwrap();
+    });
+    files_of(&memory)
+}
+
+fn contents_of_keyspaces() -> Contents {
+    let content = |pairs: &[(&str, &str)]| -> Content {
+        let pairs = pairs.iter();
+        pairs.map(|(k, v)| (Vec::from(*k), Vec::from(*v))).collect()
+    };
+    let users = (0..40).filter(|n| ![7, 11].contains(n));
+    let users = users.map(|n| (Vec::from(format!("user/{n:02}")), Vec::from("a name")));
+    let first = [("first", "in all"), ("second", "of the default keyspace")];
+    Contents::from([
+        ("default".to_owned(), content(&first)),
+        ("late".to_owned(), content(&[("only", "in a journal")])),
+        ("users".to_owned(), users.collect()),
+    ])
 }
 
 fn make_packed() -> Files {
