@@ -36,9 +36,12 @@ use super::reader::Segment;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SegmentStats {
-    /// Its number, which names its file.
+    /// Its number.
     pub id: u64,
-    /// Bytes of the file.
+    /// Number of the file that holds it, as in `NNNNNN.seg`: its own, or that of the first of several
+    /// segments that were written to one file.
+    pub file: u64,
+    /// Its length in bytes.
     pub file_bytes: u64,
     /// Entries: values and tombstones, every version counted.
     pub entries: u64,
@@ -127,6 +130,7 @@ impl Segment {
         let meta = &self.meta;
         let mut stats = SegmentStats {
             id: meta.id,
+            file: meta.file,
             file_bytes: meta.len,
             written_at: (meta.written_ms > 0)
                 .then(|| UNIX_EPOCH.checked_add(Duration::from_millis(meta.written_ms)))

@@ -264,8 +264,9 @@ impl<'a> Source<'a> {
 
 /// The memtables that hold something.
 fn table_sources(view: &View) -> impl Iterator<Item = Source<'_>> {
-    let sealed = view.sealed.iter().map(|sealed| sealed);
-    let tables = std::iter::once(&view.active).chain(sealed).enumerate();
+    let tables = std::iter::once(&view.active)
+        .chain(&view.sealed)
+        .enumerate();
     tables.filter_map(|(order, table)| Source::of_memtable(table, order))
 }
 

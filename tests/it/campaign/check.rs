@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use criba::sim::{CrashState, Memory};
 use criba::storage::{RESERVE_MIN, Storage as _};
-use criba::{Access, Db, Durability, FilterResidency, Stats};
+use criba::{Access, Db, Durability, FilterResidency};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::lives::Plot;
-use super::workload::{DropDue, Model, Operations, Promise, builder, write};
+use super::workload::{DropDue, Model, Operations, PASSING, Promise, builder, write};
 
 /// All that a life may leave, and what of it was seen.
 pub(crate) struct Judge {
@@ -18,6 +18,7 @@ pub(crate) struct Judge {
     pub(crate) batches: Vec<Operations>,
     /// By the number of batches that a FIFO has dropped, then by that of batches written.
     models: BTreeMap<usize, Vec<Model>>,
+    pub(crate) spread: bool,
     /// Stores as they were after check and close: one that is the same need not be read again.
     after: Mutex<HashSet<u64>>,
 }
@@ -96,6 +97,7 @@ impl Judge {
         Judge {
             batches: (0..=count).map(|n| plot.load.operations(n)).collect(),
             models: models.map(|dropped| (dropped, all(dropped))).collect(),
+            spread: plot.load.spread,
             after: Mutex::default(),
         }
     }
@@ -148,7 +150,8 @@ impl Judge {
         let db = opener.open().map_err(told("open"))?;
         let (dropped, n) = self.find(&read(&db)?, expected)?;
         let batch = &self.batches[n + 1];
-        write(&db, batch, Durability::Sync).map_err(told("write"))?;
+        check_passing(&db, n)?;
+        write(&db, batch, Durability::Sync, self.spread).map_err(told("write"))?;
         if way.flushes {
             db.flush().map_err(told("flush"))?;
         }
@@ -168,15 +171,19 @@ impl Judge {
         if read(&db)? != *expected {
             return Err("not what it was, after a write".to_owned());
         }
-        let stats = db.stats();
-        if !stats.recovery.clean {
+        if !db.stats().recovery.clean {
             return Err("not clean after close".to_owned());
         }
-        let filters = stats.segments().filter_map(|one| one.filter.as_ref());
-        if let Some(damage) = filters.filter_map(|one| one.damage.as_ref()).next() {
-            return Err(format!("a filter is damaged: {damage}"));
+        let mut live = Vec::new();
+        for name in db.keyspaces() {
+            let stats = db.keyspace(&name).map_err(told("keyspace"))?.stats();
+            let filters = stats.segments().filter_map(|one| one.filter.as_ref());
+            if let Some(damage) = filters.filter_map(|one| one.damage.as_ref()).next() {
+                return Err(format!("a filter is damaged: {damage}"));
+            }
+            live.extend(stats.segments().map(|one| format!("{:06}", one.file)));
         }
-        check_files(image, &stats, way)
+        check_files(image, &live, way)
     }
 
     /// How many batches were dropped and written.
@@ -213,22 +220,42 @@ pub(crate) fn told(what: &str) -> impl Fn(criba::Error) -> String {
     }
 }
 
+/// All keys, wherever they are.
 pub(crate) fn read(db: &Db) -> Result<Model, String> {
-    let mut found = Model::new();
-    for entry in db.iter() {
-        let (key, value) = entry.map_err(told("scan"))?;
-        found.insert(key.to_vec(), value.to_vec());
-    }
-    for (key, value) in &found {
-        let got = db.get(key).map_err(told("get"))?;
-        if got.as_deref() != Some(&value[..]) {
-            return Err(format!("get and scan differ at {}", key.escape_ascii()));
+    let mut all = Model::new();
+    for name in db.keyspaces().iter().filter(|name| *name != PASSING) {
+        let keyspace = db.keyspace(name).map_err(told("keyspace"))?;
+        let mut found = Model::new();
+        for entry in keyspace.iter() {
+            let (key, value) = entry.map_err(told("scan"))?;
+            found.insert(key.to_vec(), value.to_vec());
         }
+        for (key, value) in &found {
+            let got = keyspace.get(key).map_err(told("get"))?;
+            if got.as_deref() != Some(&value[..]) {
+                return Err(format!("get and scan differ at {}", key.escape_ascii()));
+            }
+        }
+        if keyspace.get("nothing").map_err(told("get"))?.is_some() {
+            return Err("something where nothing is".to_owned());
+        }
+        all.extend(found);
     }
-    if db.get("nothing").map_err(told("get"))?.is_some() {
-        return Err("something where nothing is".to_owned());
+    Ok(all)
+}
+
+/// Of a store with `n` batches: the keyspace that comes and goes has no part of a later one.
+fn check_passing(db: &Db, n: usize) -> Result<(), String> {
+    if !db.keyspaces().iter().any(|name| name == PASSING) {
+        return Ok(());
     }
-    Ok(found)
+    let passing = db.keyspace(PASSING).map_err(told("keyspace"))?;
+    let made_by = passing.get("made by").map_err(told("get"))?;
+    let number = |bytes: &[u8]| usize::from_le_bytes(bytes.try_into().unwrap_or_default());
+    match made_by.map(|bytes| number(&bytes)) {
+        Some(made_by) if made_by > n => Err(format!("a part of batch {made_by} without the rest")),
+        _ => Ok(()),
+    }
 }
 
 /// The same for stores with the same files.
@@ -245,12 +272,8 @@ fn content(image: &Memory) -> u64 {
 
 /// Live segments with their filters, two manifests, `CURRENT` and `LOCK`, and the journals that
 /// are not flushed: nothing else.
-fn check_files(image: &Memory, stats: &Stats, way: Way) -> Result<(), String> {
+fn check_files(image: &Memory, live: &[String], way: Way) -> Result<(), String> {
     let names = image.list().map_err(|error| error.to_string())?;
-    let live: Vec<String> = stats
-        .segments()
-        .map(|one| format!("{:06}", one.id))
-        .collect();
     let mut manifests = 0;
     let mut journals = 0;
     let mut filters = 0;

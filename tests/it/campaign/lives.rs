@@ -5,8 +5,8 @@ use std::time::Duration;
 use criba::{Builder, Compression, FilterPolicy, FilterResidency, Strategy};
 
 use super::workload::{
-    Buffered, Close, Compact, DropDue, Flush, HoldSnapshot, Kill, Load, Process, Read, Rebuild,
-    ReleaseSnapshot, Reopen, Step, Sync, Synced, Write,
+    Buffered, Close, Compact, DropDue, DropPassing, Flush, HoldSnapshot, Kill, Load, MakePassing,
+    Process, Read, Rebuild, ReleaseSnapshot, Reopen, Step, Sync, Synced, Write,
 };
 
 /// A life as it is planned.
@@ -22,8 +22,19 @@ const SMALL: Load = load(700, 0);
 
 /// Without long keys.
 const fn load(big: usize, bulk: usize) -> Load {
-    Load { big, bulk, long: 0 }
+    Load {
+        big,
+        bulk,
+        long: 0,
+        spread: false,
+    }
 }
+
+/// In several keyspaces.
+const SPREAD: Load = Load {
+    spread: true,
+    ..SMALL
+};
 
 /// An age that a life passes when the clock goes on by a day.
 const AGE: Duration = Duration::from_secs(3600);
@@ -69,6 +80,31 @@ const MERGES: &[Step] = &[
 ];
 
 pub(crate) const LIVES: &[Plot] = &[
+    with("in keyspaces", |builder| builder, SPREAD, MERGES),
+    with(
+        "keyspaces come and go",
+        |builder| builder,
+        SPREAD,
+        &[
+            Write(Process),
+            MakePassing,
+            Write(Synced),
+            DropPassing,
+            Write(Process),
+            MakePassing,
+            Flush,
+            Write(Process),
+            DropPassing,
+            Reopen,
+            MakePassing,
+            Kill,
+            Write(Process),
+            DropPassing,
+            Write(Synced),
+            Flush,
+            Close,
+        ],
+    ),
     plain("create", &[Close]),
     plain(
         "batches",

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use criba::sim::{History, Memory, Survivors};
 use criba::storage::Storage;
-use criba::{Access, BloomierBits, Builder, Compaction, Db, Durability, FilterPolicy, Snapshot};
+use criba::{
+    Access, Batch, BloomierBits, Builder, Compaction, Db, Durability, FilterPolicy, Snapshot,
+};
 
 use super::lives::Plot;
 
@@ -28,6 +30,9 @@ pub(crate) enum Step {
     Rebuild,
     HoldSnapshot,
     ReleaseSnapshot,
+    /// The next batch, which writes to a keyspace beside that is made for it.
+    MakePassing,
+    DropPassing,
     /// Closed, and opened by a session that only reads.
     Read,
     /// Closed and opened again.
@@ -39,8 +44,8 @@ pub(crate) enum Step {
 
 pub(crate) use Durability::{Buffered, Process, Sync as Synced};
 pub(crate) use Step::{
-    Close, Compact, DropDue, Flush, HoldSnapshot, Kill, Read, Rebuild, ReleaseSnapshot, Reopen,
-    Sync, Write,
+    Close, Compact, DropDue, DropPassing, Flush, HoldSnapshot, Kill, MakePassing, Read, Rebuild,
+    ReleaseSnapshot, Reopen, Sync, Write,
 };
 
 /// What a life has promised. Batch `n` leaves state `n`.
@@ -86,7 +91,22 @@ pub(crate) struct Load {
     pub(crate) bulk: usize,
     /// Long keys that every batch has beside.
     pub(crate) long: u8,
+    /// Whether the keys of a batch are in several keyspaces.
+    pub(crate) spread: bool,
 }
+
+/// The keyspace in which a key lies where they are spread.
+fn home(key: &[u8]) -> &'static str {
+    match key {
+        b"right" => "right",
+        b"big" => "big",
+        _ if key.starts_with(b"own") => "own",
+        _ => "default",
+    }
+}
+
+/// A keyspace that comes and goes. Its only entry is the number of the batch that has made it.
+pub(crate) const PASSING: &str = "passing";
 
 /// Bytes that long keys share.
 const LONG_BYTES: usize = 32_770;
@@ -135,15 +155,28 @@ impl Load {
     }
 }
 
-pub(crate) fn write(db: &Db, batch: &Operations, durability: Durability) -> criba::Result<()> {
+/// Writes a batch, spread over keyspaces or not.
+pub(crate) fn write(
+    db: &Db,
+    batch: &Operations,
+    durability: Durability,
+    spread: bool,
+) -> criba::Result<()> {
+    batch_of(db, batch, spread)?.commit_with(durability)
+}
+
+fn batch_of(db: &Db, batch: &Operations, spread: bool) -> criba::Result<Batch> {
     let mut all = db.batch();
     for (key, value) in batch {
+        let home = if spread { home(key) } else { "default" };
+        let keyspace = db.keyspace(home)?;
+        let mut all = all.keyspace(&keyspace);
         match value {
             Some(value) => all.put(key, value),
             None => all.delete(key),
         };
     }
-    all.commit_with(durability)
+    Ok(all)
 }
 
 /// Bytes that do not compress and differ from batch to batch.
@@ -291,9 +324,11 @@ impl<'a> Life<'a> {
     fn step(&mut self, step: Step) -> criba::Result<()> {
         match step {
             Write(durability) => self.write(durability)?,
+            MakePassing => self.make_passing()?,
+            DropPassing => assert!(self.db().drop_keyspace(PASSING)?),
             Sync => self.db().sync()?,
             Flush => self.db().flush()?,
-            Compact => self.db().compact_all()?.wait()?,
+            Compact => self.compact()?,
             DropDue(batches) => self.drop_due(batches)?,
             Rebuild => self.rebuild()?,
             HoldSnapshot => {
@@ -304,7 +339,8 @@ impl<'a> Life<'a> {
             Read => {
                 self.close()?;
                 let reader = self.builder().access(Access::ReadOnly).open()?;
-                assert!(contents(reader.iter()) == self.expected(self.promise.attempted));
+                let found = contents(&reader, &reader.snapshot());
+                assert!(found == self.expected(self.promise.attempted));
                 reader.close()?;
                 self.open()?;
             }
@@ -338,12 +374,32 @@ impl<'a> Life<'a> {
         self.promise.attempted += 1;
         self.note();
         let n = self.promise.attempted;
-        write(self.db(), &self.plot.load.operations(n), durability)?;
+        let load = self.plot.load;
+        write(self.db(), &load.operations(n), durability, load.spread)?;
         match durability {
             Buffered => {}
             Process => self.promise.processed = n,
             Synced => (self.promise.processed, self.promise.synced) = (n, n),
             other => unreachable!("{other:?}"),
+        }
+        Ok(())
+    }
+
+    fn make_passing(&mut self) -> criba::Result<()> {
+        self.promise.attempted += 1;
+        self.note();
+        let (n, load) = (self.promise.attempted, self.plot.load);
+        let passing = self.db().keyspace(PASSING)?;
+        let mut batch = batch_of(self.db(), &load.operations(n), load.spread)?;
+        batch.keyspace(&passing).put("made by", n.to_le_bytes());
+        batch.commit_with(Process)?;
+        self.promise.processed = n;
+        Ok(())
+    }
+
+    fn compact(&self) -> criba::Result<()> {
+        for name in self.db().keyspaces() {
+            self.db().keyspace(&name)?.compact_all()?.wait()?;
         }
         Ok(())
     }
@@ -362,7 +418,8 @@ impl<'a> Life<'a> {
         self.promises = vec![(0, self.promise)];
         self.db().compact_all()?.wait()?;
         self.promise.dropped = batches;
-        assert!(contents(self.db().iter()) == self.expected(self.promise.attempted));
+        let found = contents(self.db(), &self.db().snapshot());
+        assert!(found == self.expected(self.promise.attempted));
         Ok(())
     }
 
@@ -380,15 +437,19 @@ impl<'a> Life<'a> {
 
     fn check_snapshots(&mut self) {
         for (snapshot, n) in std::mem::take(&mut self.snapshots) {
-            let is_same = contents(snapshot.iter()) == self.expected(n);
+            let is_same = contents(self.db(), &snapshot) == self.expected(n);
             assert!(is_same, "a snapshot of state {n} has changed");
         }
     }
 }
 
-fn contents(entries: criba::Iter) -> Model {
-    entries
-        .map(|entry| entry.unwrap())
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect()
+/// All keys of a moment, wherever they are.
+fn contents(db: &Db, snapshot: &Snapshot) -> Model {
+    let mut all = Model::new();
+    for name in db.keyspaces().iter().filter(|name| *name != PASSING) {
+        let keyspace = snapshot.keyspace(&db.keyspace(name).unwrap());
+        let entries = keyspace.iter().map(|entry| entry.unwrap());
+        all.extend(entries.map(|(key, value)| (key.to_vec(), value.to_vec())));
+    }
+    all
 }

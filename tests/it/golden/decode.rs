@@ -200,21 +200,7 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         }
         other => panic!("has floor {other}"),
     }
-    state.next_keyspace = reader.u32("next keyspace");
-    for _ in 0..reader.varint("dropped") {
-        let id = reader.u32("dropped keyspace");
-        assert!(id > 0 && state.keyspaces.remove(&id).is_some());
-        state.segments.retain(|_, meta| meta.keyspace != id);
-    }
-    for _ in 0..reader.varint("keyspaces") {
-        let id = reader.u32("keyspace");
-        assert!(id < state.next_keyspace);
-        let name = String::from_utf8(reader.prefixed("name")).unwrap();
-        assert!((1..=255).contains(&name.len()));
-        assert!(reader.prefixed("operator").len() <= 255);
-        assert_eq!(id == 0, name == "default");
-        state.keyspaces.insert(id, name);
-    }
+    keyspaces(reader, state);
     for _ in 0..reader.varint("removed") {
         let id = reader.u64("removed segment");
         assert!(state.segments.remove(&id).is_some());
@@ -260,6 +246,24 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
     let work = ["committed bytes", "flushed bytes", "merged bytes"];
     let work = work.map(|name| reader.varint(name));
     assert_eq!(work[2], 0, "nothing was merged");
+}
+
+fn keyspaces(reader: &mut Reader<'_>, state: &mut State) {
+    state.next_keyspace = reader.u32("next keyspace");
+    for _ in 0..reader.varint("dropped") {
+        let id = reader.u32("dropped keyspace");
+        assert!(id > 0 && state.keyspaces.remove(&id).is_some());
+        state.segments.retain(|_, meta| meta.keyspace != id);
+    }
+    for _ in 0..reader.varint("keyspaces") {
+        let id = reader.u32("keyspace");
+        assert!(id < state.next_keyspace);
+        let name = String::from_utf8(reader.prefixed("name")).unwrap();
+        assert!((1..=255).contains(&name.len()));
+        assert!(reader.prefixed("operator").len() <= 255);
+        assert_eq!(id == 0, name == "default");
+        state.keyspaces.insert(id, name);
+    }
 }
 
 /// Reads the journals from the floor on, adds what they hold and returns the last sequence.
