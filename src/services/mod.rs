@@ -13,12 +13,17 @@ pub(crate) use monitor::{Monitor, Tally, Wake, nanos};
 pub(crate) use pace::Pace;
 pub(crate) use snapshots::Snapshots;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use crate::options::FilterLoading;
+use crate::remains::Remains;
 use crate::segment::Caches;
 use crate::storage::Storage;
+
+/// Where trees put aside what takes long to drop.
+pub(crate) type PastThings = Remains<Box<dyn Any + Send>>;
 
 /// What a store lends to its trees.
 #[derive(Debug)]
@@ -38,6 +43,7 @@ pub(crate) struct Services {
     /// How long flushes and merges take, whatever the tree.
     pub(crate) flush_pace: Pace,
     pub(crate) merge_pace: Pace,
+    pub(crate) past_things: PastThings,
     pub(crate) monitor: Arc<Monitor>,
 }
 

@@ -11,7 +11,7 @@ use crate::manifest::{self, CURRENT, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, Options, Recovery};
 use crate::segment::{self, Caches, Segment, SegmentFiles};
-use crate::services::{Catalog, EventKind, Monitor, Pace, Services, Snapshots};
+use crate::services::{Catalog, EventKind, Monitor, Pace, PastThings, Services, Snapshots};
 use crate::storage::{Counting, LockGuard, Storage};
 use crate::tree::{RecoveredTables, Tree, View};
 use crate::version::Version;
@@ -292,6 +292,7 @@ impl Opener {
             compaction_rate: self.options.compaction_rate,
             flush_pace: Pace::default(),
             merge_pace: Pace::default(),
+            past_things: PastThings::default(),
             monitor,
         })
     }

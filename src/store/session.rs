@@ -55,9 +55,7 @@ impl Session {
         store.threads().end()?;
         let result = store.finish();
         // Under the lock: the next session looks at what files there are.
-        for tree in store.trees().list() {
-            tree.finish_past_views();
-        }
+        store.services().past_things.finish();
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         drop(lock.take());
         result

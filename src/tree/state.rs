@@ -10,14 +10,13 @@ use crate::key::KeyspaceId;
 use crate::locks::{Mutex, rank};
 use crate::memtable::Memtable;
 use crate::options::TreeOptions;
-use crate::remains::Remains;
 use crate::segment::Caches;
 use crate::services::Services;
 use crate::version::Version;
 
 use super::counters::LookupCounters;
 use super::tombstone_gaps::Gaps;
-use super::view::{Parts, View};
+use super::view::View;
 use super::work_times::WorkTimes;
 
 /// One sorted set of keys: memtables, segments, and what is known of them.
@@ -35,7 +34,6 @@ pub(crate) struct Tree {
     hash_seed: u64,
     view: ArcSwap<View>,
     installing: Mutex<(), { rank::VIEW }>,
-    past_views: Remains<Parts>,
     gaps: Arc<Gaps>,
     lookups: LookupCounters,
     work_times: WorkTimes,
@@ -59,7 +57,6 @@ impl Tree {
             hash_seed: services.hash_seed,
             view: ArcSwap::from_pointee(view),
             installing: Mutex::default(),
-            past_views: Remains::default(),
             gaps: Arc::default(),
             lookups: LookupCounters::default(),
             work_times: WorkTimes::since(services.now_ms()),
@@ -173,7 +170,7 @@ impl Tree {
         let old = self.view.swap(Arc::new(change(&now)));
         // Nobody waits for what goes with the old view.
         drop(guard);
-        old.retire(&self.past_views);
+        old.retire(&self.services.past_things);
     }
 
     /// Writes go to this memtable from now on.
@@ -194,10 +191,5 @@ impl Tree {
             }
             View::dropped()
         });
-    }
-
-    /// Waits until the parts of past views that nobody holds are dropped.
-    pub(crate) fn finish_past_views(&self) {
-        self.past_views.finish();
     }
 }

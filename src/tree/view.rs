@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::memtable::Memtable;
-use crate::remains::Remains;
 use crate::segment::Segment;
+use crate::services::PastThings;
 use crate::version::Version;
 
 /// An immutable value that readers take without a lock.
@@ -20,7 +20,7 @@ pub(crate) struct View {
     /// The last view of a tree that was dropped: there is nothing to read any more.
     pub(crate) is_dropped: bool,
     /// Set once another view has taken the place of this one: where its parts are dropped.
-    past: OnceLock<Remains<Parts>>,
+    past: OnceLock<PastThings>,
 }
 
 /// The parts of a view that has gone, for the thread that drops them.
@@ -89,7 +89,7 @@ impl View {
 
     /// Lets go of a view that was replaced. If nobody else holds it, its parts are dropped here.
     /// Otherwise the last holder, a reader or writer with no time for that, puts them aside.
-    pub(super) fn retire(self: Arc<View>, remains: &Remains<Parts>) {
+    pub(super) fn retire(self: Arc<View>, remains: &PastThings) {
         self.past.get_or_init(|| remains.clone());
         if let Some(mut last) = Arc::into_inner(self) {
             last.past.take();
@@ -105,10 +105,10 @@ impl Drop for View {
         let is_last = Arc::strong_count(&self.version) == 1
             || self.sealed.iter().any(|one| Arc::strong_count(one) == 1);
         if is_last {
-            remains.add(Parts {
+            remains.add(Box::new(Parts {
                 _sealed: std::mem::take(&mut self.sealed),
                 _version: Arc::clone(&self.version),
-            });
+            }));
         }
     }
 }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_last_holder_puts_the_parts_of_a_past_view_aside() {
-        let remains = Remains::default();
+        let remains = PastThings::default();
         let view = || {
             let version = Arc::new(Version::new(Vec::new()));
             Arc::new(View::new(Arc::new(Memtable::new(0)), Vec::new(), version))

@@ -24,6 +24,7 @@ mod get_many;
 mod golden;
 mod hostile;
 mod interleavings;
+mod keyspaces;
 mod kill;
 mod linear;
 mod long_keys;

@@ -252,7 +252,13 @@ impl<'a> Campaign<'a> {
     /// Calls made when the batch was acknowledged.
     fn recover(&self, image: &Memory, n: usize) -> usize {
         let db = builder(Arc::new(image.clone())).open().unwrap();
-        write(&db, &self.judge.batches[n], Durability::Sync, self.judge.spread).unwrap();
+        write(
+            &db,
+            &self.judge.batches[n],
+            Durability::Sync,
+            self.judge.spread,
+        )
+        .unwrap();
         let acknowledged = image.recorded();
         db.close().unwrap();
         acknowledged
