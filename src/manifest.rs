@@ -36,6 +36,8 @@ const PREFIX: &str = "MANIFEST-";
 
 /// File numbers reserved at a time.
 const RESERVE: u64 = 64;
+/// And the most, in a session that needs many.
+const RESERVE_MOST: u64 = 4096;
 /// The least number of reserved file numbers left; a new manifest needs one of them.
 const RESERVE_LEAST: u64 = 8;
 
@@ -61,6 +63,8 @@ pub(crate) struct Manifest {
     current: Current,
     /// `None` until this session writes its first edit.
     log: Option<Log>,
+    /// File numbers that are reserved next.
+    reserve: u64,
     /// The first failure.
     failed: Option<Error>,
     /// What is wrong with the last edit, which was passed over as torn.
@@ -108,6 +112,7 @@ impl Manifest {
             state,
             current,
             log: Some(log),
+            reserve: RESERVE,
             failed: None,
             torn: None,
             keeps_clean: false,
@@ -187,6 +192,7 @@ impl Manifest {
             state,
             current,
             log: None,
+            reserve: RESERVE,
             failed: None,
             torn,
             keeps_clean: false,
@@ -270,7 +276,9 @@ impl Manifest {
     /// A number for a new file.
     pub(crate) fn allocate(&mut self) -> Result<u64> {
         if self.state.next_file + RESERVE_LEAST >= self.state.reserved_end {
-            let reserved_end = self.state.next_file + RESERVE_LEAST + RESERVE;
+            let reserved_end = self.state.next_file + RESERVE_LEAST + self.reserve;
+            // A store that needs many is not to sync the manifest for a few each time.
+            self.reserve = (self.reserve * 2).min(RESERVE_MOST);
             self.change(|manifest| manifest.make_way(reserved_end))?;
             self.commit(&Edit {
                 reserved_end,

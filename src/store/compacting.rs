@@ -21,6 +21,7 @@ use crate::tree::{Claims, MergePlan, Next, Tree, parts_max};
 use super::compactor::{Choice, Job, Offer, Queue, Task, inputs_of};
 use super::request::Request;
 use super::state::Store;
+use super::together::{is_enough, small_bytes};
 
 /// What there is to do for requests.
 enum Requested {
@@ -183,6 +184,7 @@ impl Store {
             return Choice::Wait(None);
         }
         let (now, mut wait) = (Instant::now(), None);
+        let mut small: Option<(Job, u64)> = None;
         for tree in queue.in_turn(self.trees().list()) {
             // A request that waits for its inputs is not overtaken: they might never be free all
             // at once.
@@ -191,35 +193,60 @@ impl Store {
             }
             let rest = match queue.rests(tree.id(), now) {
                 Some(rest) => rest,
-                None => match self.choose_in(&tree, queue) {
-                    Ok(job) => return Choice::Job(job),
-                    Err(rest) => {
+                None => match (self.choose_in(&tree, queue), &mut small) {
+                    (Ok((job, None)), None) => return Choice::Job(job),
+                    // What is large waits for its turn.
+                    (Ok((_, None)), Some(_)) => None,
+                    (Ok((job, Some(bytes))), None) => {
+                        small = Some((job, bytes));
+                        None
+                    }
+                    (Ok((job, Some(bytes))), Some((first, all))) => {
+                        *all += bytes;
+                        first.while_idle &= job.while_idle;
+                        first.together.push((job.tree, job.plan));
+                        None
+                    }
+                    (Err(rest), _) => {
                         queue.let_rest(tree.id(), now, rest);
                         rest
                     }
                 },
             };
+            if small.as_ref().is_some_and(|(_, bytes)| is_enough(*bytes)) {
+                break;
+            }
             wait = match (wait, rest) {
                 (Some(wait), Some(rest)) => Some(std::cmp::min::<Duration>(wait, rest)),
                 (wait, rest) => wait.or(rest),
             };
         }
-        Choice::Wait(wait)
+        small.map_or(Choice::Wait(wait), |(job, _)| Choice::Job(job))
     }
 
-    /// What is to be done in a tree, or after which time there may be something.
-    fn choose_in(&self, tree: &Arc<Tree>, queue: &Queue) -> Result<Job, Option<Duration>> {
+    /// What is to be done in a tree, with its bytes if it is small, or after which time there may
+    /// be something.
+    fn choose_in(
+        &self,
+        tree: &Arc<Tree>,
+        queue: &Queue,
+    ) -> Result<(Job, Option<u64>), Option<Duration>> {
         // One look at the facts: what comes of age between two looks would be missed by both.
         let facts = tree.facts(&tree.version(), queue.claims());
         match tree.next(&facts, self.visible()) {
-            Next::Now(plan, while_idle) => Ok(Job {
-                tree: Arc::clone(tree),
-                plan,
-                progress: Arc::default(),
-                request: None,
-                reserved: None,
-                while_idle,
-            }),
+            Next::Now(plan, while_idle) => {
+                let bytes = small_bytes(&plan, &facts);
+                let job = Job {
+                    tree: Arc::clone(tree),
+                    plan,
+                    together: Vec::new(),
+                    progress: Arc::default(),
+                    request: None,
+                    reserved: None,
+                    while_idle,
+                };
+                Ok((job, bytes))
+            }
             Next::Look(wait) => Err(wait),
         }
     }
@@ -251,6 +278,7 @@ impl Store {
                 return Requested::Job(Job {
                     tree: Arc::clone(tree),
                     plan: planned.plan,
+                    together: Vec::new(),
                     progress,
                     request: Some(request),
                     reserved: planned.range,
@@ -262,6 +290,11 @@ impl Store {
     }
 
     fn carry_out(&self, job: &Job) -> Result<()> {
+        if !job.together.is_empty() {
+            self.merge_together(job)?;
+            job.all().for_each(|(tree, _)| self.tree_changed(tree));
+            return Ok(());
+        }
         let tree = &job.tree;
         match &job.plan {
             Plan::Drop { segments } => tree.drop_segments(segments)?,

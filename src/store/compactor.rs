@@ -13,6 +13,7 @@ use crate::services::Wake;
 use crate::tree::{Claims, Merging, Reserved, Tree};
 
 use super::request::Request;
+use super::together::Together;
 
 /// Time between attempts while compacting fails.
 const RETRY: Duration = Duration::from_secs(1);
@@ -50,8 +51,8 @@ pub(super) struct Queue {
     claims: Claims,
     /// Oldest first.
     requests: VecDeque<Arc<Request>>,
-    /// What is under way, to cancel it at close, and in which keyspace.
-    running: Vec<(KeyspaceId, Arc<Progress>)>,
+    /// What is under way, to cancel it at close, and in which keyspace, if in one only.
+    running: Vec<(Option<KeyspaceId>, Arc<Progress>)>,
     debts: BTreeMap<KeyspaceId, Debt>,
     /// Keyspaces in which nothing is to be done before a time, unless they change; `None` for never.
     looks: BTreeMap<KeyspaceId, Option<Instant>>,
@@ -70,6 +71,8 @@ pub(super) struct Queue {
 pub(super) struct Job {
     pub(super) tree: Arc<Tree>,
     pub(super) plan: Plan,
+    /// Merges of other small keyspaces that are made together with it.
+    pub(super) together: Together,
     pub(super) progress: Arc<Progress>,
     pub(super) request: Option<Arc<Request>>,
     /// The key range of a request.
@@ -163,23 +166,27 @@ impl Queue {
     }
 
     fn hold(&mut self, job: &Job) {
-        let id = job.tree.id();
-        self.claims.add(inputs_of(&job.plan), job.reserved.as_ref());
-        self.running.push((id, Arc::clone(&job.progress)));
-        self.served = id;
+        for (tree, plan) in job.all() {
+            self.claims.add(inputs_of(plan), job.reserved.as_ref());
+            self.served = tree.id();
+        }
+        // One of many that is dropped is left out at the end.
+        let only = job.together.is_empty().then(|| job.tree.id());
+        self.running.push((only, Arc::clone(&job.progress)));
         if job.while_idle {
             self.while_idle.push(Arc::clone(&job.progress));
         }
     }
 
     fn release(&mut self, job: &Job) {
-        let inputs = inputs_of(&job.plan);
-        self.claims.remove(inputs, job.reserved.as_ref());
+        for (tree, plan) in job.all() {
+            self.claims.remove(inputs_of(plan), job.reserved.as_ref());
+            self.looks.remove(&tree.id());
+        }
         self.running
             .retain(|(_, one)| !Arc::ptr_eq(one, &job.progress));
         self.while_idle
             .retain(|one| !Arc::ptr_eq(one, &job.progress));
-        self.looks.remove(&job.tree.id());
     }
 }
 
@@ -328,7 +335,7 @@ impl Compactor {
     pub(super) fn forget(&self, id: KeyspaceId) {
         let mut state = self.state.lock();
         self.set_debt(&mut state, id, Debt::default());
-        let running = state.running.iter().filter(|(other, _)| *other == id);
+        let running = state.running.iter().filter(|(only, _)| *only == Some(id));
         cancel(running.map(|(_, progress)| progress));
         drop(state);
         self.work.notify_all();

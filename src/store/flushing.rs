@@ -81,12 +81,10 @@ impl Store {
             let live = flushed
                 .iter()
                 .filter(|one| keyspaces.contains_key(&one.tree.id()));
-            for one in live.clone() {
-                edit.added.extend(one.added.iter().cloned());
-            }
             edit.floor = Some(generation.floor);
             for one in live {
-                one.tree.add_traffic(manifest, edit);
+                edit.added.extend(one.added.iter().cloned());
+                one.tree.add_traffic(manifest, edit, (&one.added, &[]));
             }
             Ok(())
         })?;

@@ -26,6 +26,7 @@ mod session;
 mod stall;
 mod state;
 mod threads;
+mod together;
 mod trees;
 
 pub(crate) use batch::{Operations, check_limits};

@@ -91,7 +91,7 @@ impl Store {
         self.services().catalog.change(|manifest| {
             let mut edit = manifest.edit();
             for tree in &trees {
-                tree.add_traffic(manifest, &mut edit);
+                tree.add_traffic(manifest, &mut edit, (&[], &[]));
             }
             if edit.traffic.is_empty() && edit.work == manifest.state().work {
                 return Ok(());

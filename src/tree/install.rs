@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::format::manifest::Edit;
 use crate::manifest::{Manifest, SegmentMeta};
 use crate::segment::Segment;
 use crate::services::Tally;
@@ -12,7 +13,7 @@ use super::state::Tree;
 
 impl Tree {
     /// Refuses to change a keyspace that was dropped meanwhile.
-    fn check_live(&self, manifest: &Manifest) -> Result<()> {
+    pub(crate) fn check_live(&self, manifest: &Manifest) -> Result<()> {
         match manifest.state().keyspaces().contains_key(&self.id()) {
             true => Ok(()),
             false => Err(self.gone()),
@@ -25,21 +26,43 @@ impl Tree {
         added: Vec<Arc<Segment>>,
         removed: &[u64],
     ) -> Result<()> {
+        self.count_compacted(&added, removed);
+        self.services().catalog.commit(|manifest, edit| {
+            self.check_live(manifest)?;
+            self.add_compacted(manifest, edit, (&added, removed));
+            Ok(())
+        })?;
+        self.show_compacted(added, removed);
+        Ok(())
+    }
+
+    /// Counts what was written, before it is installed.
+    pub(crate) fn count_compacted(&self, added: &[Arc<Segment>], removed: &[u64]) {
         let is_written = |one: &&Arc<Segment>| !removed.contains(&one.meta.id);
         let written = added.iter().filter(is_written);
         let bytes = written.map(|one| one.meta.len).sum();
-        let services = self.services();
-        services.monitor.count(Tally::CompactedBytes, bytes);
-        services.catalog.commit(|manifest, edit| {
-            self.check_live(manifest)?;
-            edit.added = added.iter().map(|segment| segment.meta.clone()).collect();
-            edit.removed = removed.to_vec();
-            self.add_traffic(manifest, edit);
-            Ok(())
-        })?;
+        let monitor = &self.services().monitor;
+        monitor.count(Tally::CompactedBytes, bytes);
+    }
+
+    /// Adds the change to an edit.
+    pub(crate) fn add_compacted(
+        &self,
+        manifest: &Manifest,
+        edit: &mut Edit,
+        (added, removed): (&[Arc<Segment>], &[u64]),
+    ) {
+        let metas: Vec<SegmentMeta> = added.iter().map(|one| one.meta.clone()).collect();
+        self.add_traffic(manifest, edit, (&metas, removed));
+        edit.added.extend(metas);
+        edit.removed.extend_from_slice(removed);
+    }
+
+    /// Shows readers what is live durably.
+    pub(crate) fn show_compacted(&self, added: Vec<Arc<Segment>>, removed: &[u64]) {
         // Before anybody sees the new tree, or another thread would find that nothing was done for
         // long.
-        self.work_times().compacted(services.now_ms());
+        self.work_times().compacted(self.services().now_ms());
         let stays: BTreeSet<u64> = added.iter().map(|segment| segment.meta.id).collect();
         self.install(|view| {
             for segment in view.version.segments() {
@@ -50,7 +73,6 @@ impl Tree {
             }
             view.with_version(view.version.with(added, removed))
         });
-        Ok(())
     }
 
     /// Makes a segment live with a new filter: first durably, then for readers.

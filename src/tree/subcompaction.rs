@@ -15,8 +15,8 @@ use crate::compaction::{
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::locks::{Mutex, Signal, rank};
-use crate::segment::{Finished, Segment};
-use crate::services::{EventKind, Tally, nanos};
+use crate::segment::{Finished, NewFile, Segment};
+use crate::services::{EventKind, Services, Tally, nanos};
 use crate::version::Version;
 
 use super::estimate::merged_keys;
@@ -39,6 +39,8 @@ pub(crate) struct Merging {
     parts: Vec<Inputs>,
     options: OutputOptions,
     progress: Arc<Progress>,
+    /// Bytes that merges before this one have noted there.
+    before: u64,
     started: Instant,
     /// Of the parts that have ended, in any order.
     outcomes: Mutex<Vec<(usize, Result<Part>)>, { rank::MERGE_PARTS }>,
@@ -55,6 +57,16 @@ struct Part {
 }
 
 impl Merging {
+    /// The segments that are merged.
+    pub(crate) fn inputs(&self) -> &[u64] {
+        &self.inputs
+    }
+
+    /// Bytes of these.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        self.input_bytes
+    }
+
     /// Parts that can be merged at the same time, by their ordinals.
     pub(crate) fn part_count(&self) -> usize {
         self.parts.len()
@@ -158,6 +170,7 @@ impl Tree {
             parts: inputs.cut(&cuts),
             options,
             progress: Arc::clone(progress),
+            before: progress.written_bytes.load(Ordering::Relaxed),
             started: Instant::now(),
             outcomes: Mutex::default(),
             ended: Signal::default(),
@@ -186,22 +199,10 @@ impl Tree {
     fn write_part(&self, merging: &Merging, inputs: &Inputs, rest: Rest<'_>) -> Result<Part> {
         let started = Instant::now();
         let services = self.services();
-        let progress = &*merging.progress;
-        if progress.cancelled.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
         let options = merging.options.clone();
         let mut output = Output::new(&services.storage, &services.catalog, options);
-        let counted = Cell::new(0);
-        let pace = |bytes: u64| {
-            let more = bytes - counted.replace(bytes);
-            let all = progress.written_bytes.fetch_add(more, Ordering::Relaxed) + more;
-            self.pace(merging, all, rest);
-        };
-        let no_caches = &services.no_caches;
-        let merged = compaction::merge(inputs, no_caches, &mut output, progress, &pace)
-            .and_then(|()| output.finish());
-        match merged {
+        let merged = self.merge_to(&mut output, merging, inputs, rest);
+        match merged.and_then(|()| output.finish()) {
             Ok(finished) => Ok(Part {
                 finished,
                 ids: output.into_ids(),
@@ -214,6 +215,51 @@ impl Tree {
                 Err(error)
             }
         }
+    }
+
+    /// Merges all of a merge that has one part to a file, behind what is there. Notes the numbers
+    /// of the segments, which the caller removes after a failure.
+    pub(crate) fn merge_to_file(
+        &self,
+        merging: &Merging,
+        file: &mut Option<NewFile>,
+        ids: &mut Vec<u64>,
+        rest: Rest<'_>,
+    ) -> Result<Vec<Finished>> {
+        let Services {
+            storage, catalog, ..
+        } = self.services();
+        let options = merging.options.clone();
+        let mut output = Output::in_file(storage, catalog, options, file.take());
+        let parts = merging.parts.iter();
+        let merged = parts
+            .map(|part| self.merge_to(&mut output, merging, part, rest))
+            .collect::<Result<()>>()
+            .and_then(|()| output.finish_all());
+        *file = output.take_file();
+        ids.extend(output.into_ids());
+        merged
+    }
+
+    fn merge_to(
+        &self,
+        output: &mut Output<'_>,
+        merging: &Merging,
+        inputs: &Inputs,
+        rest: Rest<'_>,
+    ) -> Result<()> {
+        let progress = &*merging.progress;
+        if progress.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let counted = Cell::new(0);
+        let pace = |bytes: u64| {
+            let more = bytes - counted.replace(bytes);
+            let all = progress.written_bytes.fetch_add(more, Ordering::Relaxed) + more;
+            self.pace(merging, all.saturating_sub(merging.before), rest);
+        };
+        let no_caches = &self.services().no_caches;
+        compaction::merge(inputs, no_caches, output, progress, &pace)
     }
 
     /// Waits until this many bytes may have been written at the allowed rate.

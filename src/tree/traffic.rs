@@ -2,10 +2,8 @@
 //! the edits of flushes and compactions and at close, never for their own sake while lookups go on.
 //! After a kill, what was counted since the last edit is lost.
 
-use std::collections::BTreeSet;
-
 use crate::format::manifest::Edit;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, SegmentMeta};
 
 use super::state::Tree;
 
@@ -13,16 +11,19 @@ use super::state::Tree;
 const LOOKUPS_LEAST: u64 = 1000;
 
 impl Tree {
-    /// Adds what has been counted since the last edit: bytes written, and lookups in the segments
-    /// that are live after this one and were before.
-    pub(crate) fn add_traffic(&self, manifest: &Manifest, edit: &mut Edit) {
+    /// Adds what has been counted since the last edit: bytes written, and lookups in the segments of
+    /// this tree that are live after the edit, which adds and removes these of them.
+    pub(crate) fn add_traffic(
+        &self,
+        manifest: &Manifest,
+        edit: &mut Edit,
+        (added, removed): (&[SegmentMeta], &[u64]),
+    ) {
         edit.work = self.services().monitor.work();
-        if !manifest.state().keyspaces().contains_key(&self.id()) {
+        let (now, state) = (self.lookups().in_runs_so_far(), manifest.state());
+        if !state.keyspaces().contains_key(&self.id()) {
             return;
         }
-        let removed: BTreeSet<u64> = edit.removed.iter().copied().collect();
-        let added: BTreeSet<u64> = edit.added.iter().map(|segment| segment.id).collect();
-        let (now, state) = (self.lookups().in_runs_so_far(), manifest.state());
         for segment in self.view().version.segments() {
             let id = segment.meta.id;
             let stays = state.segments.contains_key(&id) && !removed.contains(&id);
@@ -34,7 +35,8 @@ impl Tree {
             // Lookups that went elsewhere are news only if they are many.
             let is_news = traffic.probes != known.probes
                 || traffic.lookups > known.lookups.saturating_mul(2).max(LOOKUPS_LEAST);
-            if is_news && (stays || added.contains(&id)) {
+            let is_added = added.iter().any(|meta| meta.id == id);
+            if is_news && (stays || is_added) {
                 edit.traffic.push((id, traffic));
             }
         }
