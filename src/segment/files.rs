@@ -41,6 +41,11 @@ impl SegmentFile {
         }))
     }
 
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.file.len()
+    }
+
     pub(super) fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }

@@ -221,7 +221,12 @@ impl Store {
                 (wait, rest) => wait.or(rest),
             };
         }
-        small.map_or(Choice::Wait(wait), |(job, _)| Choice::Job(job))
+        let job = small.map(|(job, _)| job);
+        let job = job.or_else(|| match queue.take_change() {
+            true => self.choose_sparse(queue),
+            false => None,
+        });
+        job.map_or(Choice::Wait(wait), Choice::Job)
     }
 
     /// What is to be done in a tree, with its bytes if it is small, or after which time there may

@@ -58,6 +58,8 @@ pub(super) struct Queue {
     looks: BTreeMap<KeyspaceId, Option<Instant>>,
     /// The keyspace that was served last: the next one comes first.
     served: KeyspaceId,
+    /// A tree has changed since sparse files were looked for.
+    has_changed: bool,
     /// Those of it that only began because the tree was idle.
     while_idle: Vec<Arc<Progress>>,
     /// Parts of merges for threads that have nothing else to do.
@@ -142,6 +144,11 @@ impl Queue {
         trees
     }
 
+    /// Whether a tree has changed since the last call.
+    pub(super) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
     /// How long nothing is to be done in a keyspace. `None` when it is to be looked at.
     pub(super) fn rests(&self, id: KeyspaceId, now: Instant) -> Option<Option<Duration>> {
         match self.looks.get(&id)? {
@@ -183,6 +190,7 @@ impl Queue {
             self.claims.remove(inputs_of(plan), job.reserved.as_ref());
             self.looks.remove(&tree.id());
         }
+        self.has_changed = true;
         self.running
             .retain(|(_, one)| !Arc::ptr_eq(one, &job.progress));
         self.while_idle
@@ -316,6 +324,7 @@ impl Compactor {
 
     fn set_debt(&self, state: &mut Queue, id: KeyspaceId, debt: Debt) {
         state.looks.remove(&id);
+        state.has_changed = true;
         let before = match debt.bytes {
             0 => state.debts.remove(&id),
             _ => state.debts.insert(id, debt),

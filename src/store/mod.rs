@@ -23,6 +23,7 @@ mod request;
 mod rotate;
 mod salvage;
 mod session;
+mod sparse;
 mod stall;
 mod state;
 mod threads;

@@ -203,6 +203,55 @@ fn small_keyspaces_share_a_file_that_goes_with_the_last_of_them() {
     assert_eq!(last.get("key").unwrap().unwrap(), "2");
 }
 
+/// One keyspace that is never written again must not keep a file with what the others have left.
+#[test]
+fn a_file_of_which_little_is_live_is_written_anew() {
+    let memory = Memory::new();
+    let db = builder(&memory)
+        .compaction(Compaction::Background)
+        .memtable_bytes(8 << 20)
+        .open()
+        .unwrap();
+    let cold = db.keyspace("cold").unwrap();
+    let hot: Vec<Keyspace> = (0..20)
+        .map(|n| db.keyspace(&format!("hot {n}")).unwrap())
+        .collect();
+    cold.put("key", "value").unwrap();
+    let used = || -> u64 {
+        let names = memory.list().unwrap().into_iter();
+        let segments = names.filter(|name| name.ends_with(".seg"));
+        segments
+            .map(|name| memory.bytes_of(&name).unwrap().len() as u64)
+            .sum()
+    };
+    for round in 0..12 {
+        for keyspace in &hot {
+            for n in 0..100 {
+                let value = vec![b'a' + round; 1000];
+                keyspace.put(format!("{n:03}"), value).unwrap();
+            }
+        }
+        db.flush().unwrap();
+    }
+    for keyspace in &hot {
+        keyspace.compact_all().unwrap().wait().unwrap();
+    }
+    // Live are 2 MB and a few bytes; the file with those had 2 MB more.
+    for attempt in 0.. {
+        let bytes = used();
+        if bytes < 3_500_000 {
+            break;
+        }
+        assert!(attempt < 2000, "{bytes} bytes are in use");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(cold.get("key").unwrap().unwrap(), "value");
+    db.close().unwrap();
+    let db = open(&memory);
+    assert_eq!(db.keyspace("cold").unwrap().len().unwrap(), 1);
+    assert!(db.verify(|_, _| ()).unwrap().findings.is_empty());
+}
+
 #[test]
 fn options_are_those_of_the_keyspace() {
     let memory = Memory::new();
