@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -111,6 +112,10 @@ pub enum Error {
     },
     /// The caller cancelled the operation; nothing was changed.
     Cancelled,
+    /// Another write has changed what a [`Transaction`](crate::Transaction) relies on. Nothing of
+    /// it was written. Run it again from its beginning, or let
+    /// [`Keyspace::transact`](crate::Keyspace::transact) do that.
+    Conflict(Conflict),
     /// The process is a forked child of the one that opened this handle, and the handle does
     /// nothing here. Open the store anew in this process, once the parent has closed it.
     Forked,
@@ -152,6 +157,47 @@ pub struct Corruption {
     pub what: String,
 }
 
+/// Where the writes of others met a transaction.
+///
+/// ```
+/// use criba::{Conflict, Db, Error};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path().join("data"))?;
+/// let mut transaction = db.transaction();
+/// assert_eq!(transaction.get("apple")?, None);
+/// transaction.put("banana", "yellow")?;
+/// db.put("apple", "red")?;
+/// let Err(Error::Conflict(conflict)) = transaction.commit() else {
+///     panic!("the apple has come meanwhile");
+/// };
+/// assert_eq!(conflict, Conflict::Key(b"apple".to_vec()));
+/// assert_eq!(conflict.to_string(), "the key \"apple\"");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// A key was written or deleted since the transaction began.
+    Key {
+        /// The name of its keyspace.
+        keyspace: String,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// A key between these bounds was.
+    Range {
+        /// The name of its keyspace.
+        keyspace: String,
+        /// Where the range begins.
+        lower: Bound<Vec<u8>>,
+        /// Where it ends.
+        upper: Bound<Vec<u8>>,
+    },
+}
+
 impl Error {
     pub(crate) fn io(path: impl Into<PathBuf>, source: io::Error) -> Error {
         let path = path.into();
@@ -183,9 +229,11 @@ impl Error {
             Error::Poisoned { cause } | Error::Stalled { cause } => cause.kind(),
             Error::Invalid(_) => io::ErrorKind::InvalidInput,
             Error::KeyspaceDropped { .. } => io::ErrorKind::NotFound,
-            Error::Bug { .. } | Error::Closed | Error::Cancelled | Error::Forked => {
-                io::ErrorKind::Other
-            }
+            Error::Bug { .. }
+            | Error::Closed
+            | Error::Cancelled
+            | Error::Conflict(_)
+            | Error::Forked => io::ErrorKind::Other,
         }
     }
 
@@ -258,6 +306,11 @@ impl fmt::Display for Error {
             Error::Closed => f.write_str("the store is closed"),
             Error::KeyspaceDropped { name } => write!(f, "the keyspace {name:?} was dropped"),
             Error::Cancelled => f.write_str("cancelled"),
+            Error::Conflict(conflict) => write!(
+                f,
+                "{conflict} was changed by others while the transaction ran; nothing was written; \
+                 run the transaction again"
+            ),
             Error::Forked => f.write_str(
                 "this handle was opened before a fork and works in the parent process only; open \
                  the store anew in this process, once the parent has closed it",
@@ -296,6 +349,32 @@ impl fmt::Display for Corruption {
             self.offset,
             self.what
         )
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (keyspace, lower, upper) = match self {
+            Conflict::Key { keyspace, key } => {
+                return write!(f, "the key \"{}\" of {keyspace:?}", key.escape_ascii());
+            }
+            Conflict::Range {
+                keyspace,
+                lower,
+                upper,
+            } => (keyspace, lower, upper),
+        };
+        write!(f, "a key of {keyspace:?} in the range ")?;
+        match lower {
+            Bound::Unbounded => {}
+            Bound::Included(key) => write!(f, "\"{}\"", key.escape_ascii())?,
+            Bound::Excluded(key) => write!(f, "behind \"{}\" ", key.escape_ascii())?,
+        }
+        match upper {
+            Bound::Unbounded => f.write_str(".."),
+            Bound::Included(key) => write!(f, "..=\"{}\"", key.escape_ascii()),
+            Bound::Excluded(key) => write!(f, "..\"{}\"", key.escape_ascii()),
+        }
     }
 }
 
@@ -348,6 +427,13 @@ mod tests {
             (Error::Bug { what: what() }, ErrorKind::Other),
             (Error::Closed, ErrorKind::Other),
             (Error::Cancelled, ErrorKind::Other),
+            (
+                Error::Conflict(Conflict::Key {
+                    keyspace: "users".into(),
+                    key: b"k".to_vec(),
+                }),
+                ErrorKind::Other,
+            ),
             (Error::Forked, ErrorKind::Other),
         ]
     }
@@ -373,6 +459,37 @@ mod tests {
             assert_eq!(text.matches(&cause).count(), usize::from(is_full), "{text}");
             assert_eq!(printed(&error), text);
         }
+    }
+
+    #[test]
+    fn a_conflict_names_keys_in_a_way_that_a_terminal_bears() {
+        let bound = |key: &[u8]| key.to_vec();
+        let range = |lower, upper| {
+            let keyspace = "a\x1b".to_owned();
+            let conflict = Conflict::Range {
+                keyspace,
+                lower,
+                upper,
+            };
+            conflict.to_string()
+        };
+        let key = Conflict::Key {
+            keyspace: "users".into(),
+            key: bound(b"a\x1b\""),
+        };
+        let all = [
+            key.to_string(),
+            range(Bound::Included(bound(b"a")), Bound::Excluded(bound(b"\n"))),
+            range(Bound::Excluded(bound(b"a")), Bound::Included(bound(b"c"))),
+            range(Bound::Unbounded, Bound::Unbounded),
+        ];
+        let wanted = [
+            r#"the key "a\x1b\"" of "users""#,
+            r#"a key of "a\u{1b}" in the range "a".."\n""#,
+            r#"a key of "a\u{1b}" in the range behind "a" ..="c""#,
+            r#"a key of "a\u{1b}" in the range .."#,
+        ];
+        assert_eq!(all, wanted);
     }
 
     #[test]

@@ -110,11 +110,14 @@ mod db;
 
 pub use bounds::KeyRange;
 pub use criba_filters::segment::BloomierBits;
-pub use db::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
-pub use db::{
-    Batch, BatchKeyspace, Builder, CompactionJob, Db, Iter, Keyspace, KeyspaceOptions, Snapshot,
+pub use db::stats::{
+    CacheStats, CompactionStats, MemtableStats, RunStats, SnapshotStats, StallStats, Stats,
 };
-pub use error::{Corruption, Error, Result};
+pub use db::{
+    Batch, BatchKeyspace, Builder, CompactionJob, Db, Isolation, Iter, Keyspace, KeyspaceOptions,
+    Snapshot, Transaction, TransactionIter, TransactionKeyspace, TransactionKeyspaceMut,
+};
+pub use error::{Conflict, Corruption, Error, Result};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;
 pub use options::{

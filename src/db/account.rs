@@ -9,7 +9,9 @@ use crate::store::Store;
 use crate::tree::{Tree, View, counted};
 use crate::version::Version;
 
-use super::stats::{CacheStats, CompactionStats, MemtableStats, RunStats, StallStats, Stats};
+use super::stats::{
+    CacheStats, CompactionStats, MemtableStats, RunStats, SnapshotStats, StallStats, Stats,
+};
 
 fn cache_stats<V: Weigh + Clone>(cache: &Cache<V>) -> CacheStats {
     let (hits, misses) = cache.hits_and_misses();
@@ -76,8 +78,19 @@ pub(super) fn stats(store: &Store, tree: &Tree) -> Stats {
             stopped: monitor.total(Tally::Stopped),
             stopped_time: monitor.total_time(Tally::StoppedNs),
         },
+        snapshots: snapshot_stats(store),
         events: monitor.events(),
         recovery: store.recovery().clone(),
+    }
+}
+
+fn snapshot_stats(store: &Store) -> SnapshotStats {
+    let census = store.services().snapshots.census();
+    SnapshotStats {
+        snapshots: census.snapshots,
+        transactions: census.transactions,
+        oldest_sequence: census.oldest.map(|(sequence, _)| sequence.0),
+        oldest_age: census.oldest.map(|(_, age)| age),
     }
 }
 

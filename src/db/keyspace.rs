@@ -100,8 +100,8 @@ impl Keyspace {
     /// Keys have 0 to 65,535 bytes (the empty key is a key), values up to 1 GiB.
     ///
     /// A `get` followed by a `put` is not one step: of two threads that add to a counter in this way
-    /// at once, one may overwrite what the other has put. Let one thread do it, or guard both calls
-    /// with a lock of the program.
+    /// at once, one may overwrite what the other has put. [`Keyspace::update`] is one step, for one key,
+    /// and [`Keyspace::transact`] for many.
     ///
     /// ```
     /// use criba::{Error, MAX_KEY_BYTES};

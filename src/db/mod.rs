@@ -13,6 +13,7 @@ mod segment_options;
 mod session_options;
 mod snapshot;
 pub(crate) mod stats;
+mod transaction;
 mod upkeep;
 
 pub use batch::{Batch, BatchKeyspace};
@@ -23,3 +24,6 @@ pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use keyspace_options::KeyspaceOptions;
 pub use snapshot::Snapshot;
+pub use transaction::{
+    Isolation, Transaction, TransactionIter, TransactionKeyspace, TransactionKeyspaceMut,
+};

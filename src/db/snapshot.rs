@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::bounds::{Bounds, KeyRange, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
+use crate::services::Reader;
 use crate::slice::Slice;
 use crate::store::Store;
 use crate::tree::Tree;
@@ -44,6 +45,7 @@ pub struct Snapshot {
 /// A registered sequence.
 struct Held {
     store: Arc<Store>,
+    reader: Reader,
     sequence: Sequence,
     /// Why it cannot be read: it was taken after the close, or in a forked child.
     refused: Option<Error>,
@@ -61,7 +63,8 @@ impl Drop for Held {
         if self.store.monitor().origin().is_elsewhere() {
             return self.store.leak();
         }
-        self.store.services().snapshots.release(self.sequence);
+        let snapshots = &self.store.services().snapshots;
+        snapshots.release(self.reader, self.sequence);
     }
 }
 
@@ -89,10 +92,17 @@ impl Keyspace {
 
 impl Snapshot {
     fn take(store: &Arc<Store>, tree: &Arc<Tree>) -> Snapshot {
+        Snapshot::take_for(store, tree, Reader::Snapshot)
+    }
+
+    pub(super) fn take_for(store: &Arc<Store>, tree: &Arc<Tree>, reader: Reader) -> Snapshot {
         let monitor = store.monitor();
         let (sequence, refused) = match monitor.origin().check() {
             Ok(()) => {
-                let sequence = store.services().snapshots.register(|| store.visible());
+                let sequence = store
+                    .services()
+                    .snapshots
+                    .register(reader, || store.visible());
                 (sequence, monitor.check_open().err())
             }
             Err(forked) => (store.visible(), Some(forked)),
@@ -100,6 +110,7 @@ impl Snapshot {
         Snapshot {
             held: Arc::new(Held {
                 store: Arc::clone(store),
+                reader,
                 sequence,
                 refused,
             }),
@@ -133,12 +144,26 @@ impl Snapshot {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    /// Refuses when it cannot be read.
+    pub(super) fn check(&self) -> Result<()> {
         if self.is_foreign {
             let what = "a snapshot of one store was asked for a keyspace of another";
             return Err(Error::Invalid(what.into()));
         }
         self.held.check()
+    }
+
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.held.store
+    }
+
+    pub(super) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// The sequence at which it reads.
+    pub(super) fn at(&self) -> Sequence {
+        self.held.sequence
     }
 
     /// The value of a key. Cost and errors as for [`Keyspace::get`](crate::Keyspace::get).
@@ -258,7 +283,7 @@ impl Snapshot {
         self.walk(prefix_bounds(prefix.as_ref()))
     }
 
-    fn walk(&self, bounds: Bounds) -> Iter {
+    pub(super) fn walk(&self, bounds: Bounds) -> Iter {
         let held = &self.held;
         Iter::new(&held.store, &self.tree, Some(held.sequence), bounds).refused_by(self.check())
     }

@@ -55,6 +55,8 @@ pub struct Stats {
     pub compactions: CompactionStats,
     /// Writers held back because flushing fell behind.
     pub stalls: StallStats,
+    /// Snapshots and transactions that live.
+    pub snapshots: SnapshotStats,
     /// The newest events, oldest first; at most 256 are kept.
     pub events: Vec<Event>,
     /// The report of `open`.
@@ -259,6 +261,38 @@ pub struct StallStats {
     pub stopped_time: Duration,
 }
 
+/// Snapshots and transactions that live, and keep the versions that they see on disk.
+///
+/// ```
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = criba::Db::open(dir.path().join("data"))?;
+/// db.put("apple", "red")?;
+/// let snapshot = db.snapshot();
+/// db.put("apple", "green")?;
+/// let transaction = db.transaction();
+/// let held = db.stats().snapshots;
+/// assert_eq!((held.snapshots, held.transactions), (1, 1));
+/// // One write is newer than the oldest of them.
+/// assert_eq!(db.stats().sequence - held.oldest_sequence.unwrap(), 1);
+/// drop((snapshot, transaction));
+/// assert_eq!(db.stats().snapshots.oldest_age, None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnapshotStats {
+    /// Snapshots; one and its clones count once.
+    pub snapshots: u64,
+    /// Transactions that were neither committed nor dropped.
+    pub transactions: u64,
+    /// The sequence at which the oldest of all reads.
+    pub oldest_sequence: Option<u64>,
+    /// How long ago the first that reads at this sequence was taken.
+    pub oldest_age: Option<Duration>,
+}
+
 impl RunStats {
     /// Bytes of the run's files.
     ///
@@ -401,6 +435,7 @@ impl Stats {
             self.stalls.stopped,
             self.stalls.stopped_time
         )?;
+        self.write_snapshots(f)?;
         writeln!(
             f,
             "amplify  write {}, space {}, read {}",
@@ -408,6 +443,22 @@ impl Stats {
             Known(self.space_amplification()),
             Known(self.read_amplification())
         )
+    }
+}
+
+impl Stats {
+    fn write_snapshots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = &self.snapshots;
+        let (snapshots, transactions) = (held.snapshots, held.transactions);
+        write!(
+            f,
+            "readers  {snapshots} snapshots, {transactions} transactions"
+        )?;
+        if let (Some(sequence), Some(age)) = (held.oldest_sequence, held.oldest_age) {
+            let writes = self.sequence.saturating_sub(sequence);
+            write!(f, "; the oldest for {age:?} and {writes} writes")?;
+        }
+        writeln!(f)
     }
 }
 

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::arena::Spares;
+use crate::bounds::{Bounds, is_below};
 use crate::cursor::Direction;
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
@@ -90,6 +91,11 @@ impl Memtable {
     pub(crate) fn none() -> Arc<Memtable> {
         static NONE: LazyLock<Arc<Memtable>> = LazyLock::new(|| Arc::new(Memtable::new(0)));
         Arc::clone(&NONE)
+    }
+
+    /// Whether this is [`Memtable::none`].
+    pub(crate) fn is_none(self: &Arc<Self>) -> bool {
+        Arc::ptr_eq(self, &Memtable::none())
     }
 
     /// The same with memory of tables before it, where there is any.
@@ -180,6 +186,34 @@ impl Memtable {
         }
         let entry = self.tree.entry(self.tree.first(Target { key, sequence })?);
         (entry.key() == key).then(|| (entry.kind, entry.value_slice()))
+    }
+
+    /// The sequence of the newest entry of `key`.
+    pub(crate) fn newest(&self, hash: KeyHash, key: &[u8]) -> Option<Sequence> {
+        if self.tree.is_empty() || !self.filter.may_contain(hash) {
+            return None;
+        }
+        let sequence = Sequence(u64::MAX);
+        let entry = self.tree.entry(self.tree.first(Target { key, sequence })?);
+        (entry.key() == key).then_some(entry.sequence)
+    }
+
+    /// Whether a key within the bounds has an entry above `since`. Goes by all entries there.
+    pub(crate) fn has_newer_in(&self, (lower, upper): &Bounds, since: Sequence) -> bool {
+        let mut target = walk::first_from(lower.as_ref().map(|key| &**key));
+        while let Some(found) = self.tree.from(target) {
+            for entry in found.entries().iter().map(|entry| self.tree.entry(*entry)) {
+                if !is_below(upper, entry.key()) {
+                    return false;
+                }
+                if entry.sequence > since {
+                    return true;
+                }
+            }
+            let Some(next) = found.after else { break };
+            target = tree::at(self.tree.entry(next));
+        }
+        false
     }
 
     /// Bytes charged to the table.

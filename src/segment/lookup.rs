@@ -182,7 +182,7 @@ impl Segment {
         }
     }
 
-    fn by_fences(body: &Body, key: &[u8]) -> Entrance {
+    pub(super) fn by_fences(body: &Body, key: &[u8]) -> Entrance {
         Entrance {
             block: body.fences.first_block_of(key),
             group: None,

@@ -23,6 +23,7 @@ mod keys;
 mod lookup;
 mod map;
 mod names;
+mod newest;
 mod opener;
 mod outcome;
 mod readahead;

@@ -11,7 +11,7 @@ pub(crate) use catalog::Catalog;
 pub use events::{Event, EventKind};
 pub(crate) use monitor::{Monitor, Tally, Wake, nanos};
 pub(crate) use pace::Pace;
-pub(crate) use snapshots::Snapshots;
+pub(crate) use snapshots::{Reader, Snapshots};
 
 use std::any::Any;
 use std::sync::Arc;

@@ -70,7 +70,7 @@ impl Store {
     }
 
     /// Waits for what a write of this durability has promised when it returns.
-    fn wait_until_durable(&self, durability: Durability) -> Result<()> {
+    pub(super) fn wait_until_durable(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Sync => self.log().sync_to(self.visible()),
             Durability::Buffered | Durability::Process => Ok(()),
@@ -113,7 +113,7 @@ impl Store {
     }
 
     #[inline]
-    fn write_in_turn(
+    pub(super) fn write_in_turn(
         &self,
         writing: &mut Writing,
         payload: Payload<'_>,

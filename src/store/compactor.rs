@@ -13,7 +13,6 @@ use crate::services::Wake;
 use crate::tree::{Claims, Merging, Reserved, Tree};
 
 use super::request::Request;
-use super::together::Together;
 
 /// Time between attempts while compacting fails.
 const RETRY: Duration = Duration::from_secs(1);
@@ -74,13 +73,21 @@ pub(super) struct Job {
     pub(super) tree: Arc<Tree>,
     pub(super) plan: Plan,
     /// Merges of other small keyspaces that are made together with it.
-    pub(super) together: Together,
+    pub(super) together: Vec<(Arc<Tree>, Plan)>,
     pub(super) progress: Arc<Progress>,
     pub(super) request: Option<Arc<Request>>,
     /// The key range of a request.
     pub(super) reserved: Option<Reserved>,
     /// The tree is idle: nothing else wants the threads.
     pub(super) while_idle: bool,
+}
+
+impl Job {
+    /// All trees that are worked on, and what is done in each.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Tree>, &Plan)> {
+        let others = self.together.iter().map(|(tree, plan)| (tree, plan));
+        std::iter::once((&self.tree, &self.plan)).chain(others)
+    }
 }
 
 /// What there is to do.

@@ -28,6 +28,7 @@ mod stall;
 mod state;
 mod threads;
 mod together;
+mod transaction;
 mod trees;
 
 pub(crate) use batch::{Operations, check_limits};
@@ -36,3 +37,4 @@ pub use report::{RecoveryReport, TornTail};
 pub(crate) use request::Request;
 pub(crate) use session::Session;
 pub(crate) use state::Store;
+pub(crate) use transaction::{Changes, Reads, Writes};

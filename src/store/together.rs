@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::compaction::{Plan, RunFacts, remove_segments};
 use crate::error::{Error, Result};
-use crate::segment::{Finished, Segment, SegmentFiles};
+use crate::segment::{Finished, SegmentFiles};
 use crate::services::{EventKind, Tally, nanos};
 use crate::tree::{MergePlan, Merging, Tree};
 
@@ -99,11 +99,16 @@ impl Store {
     fn install_together(&self, parts: Vec<Part>, started: Instant) -> Result<()> {
         let services = self.services();
         let mut files = SegmentFiles::of(&services.storage);
-        let mut opened: Vec<(Arc<Tree>, Arc<Merging>, Vec<Arc<Segment>>)> = Vec::new();
-        for part in parts {
-            let (_, segments) = part.tree.open_finished_in(&mut files, part.finished)?;
-            part.tree.count_compacted(&segments, part.merging.inputs());
-            opened.push((part.tree, part.merging, segments));
+        let mut opened = Vec::new();
+        for Part {
+            tree,
+            merging,
+            finished,
+        } in parts
+        {
+            let (_, segments) = tree.open_finished_in(&mut files, finished)?;
+            tree.count_compacted(&segments, merging.inputs());
+            opened.push((tree, merging, segments));
         }
         let mut live = Vec::new();
         services.catalog.commit(|manifest, edit| {
@@ -145,14 +150,3 @@ impl Store {
         Ok(())
     }
 }
-
-impl Job {
-    /// All trees that are worked on, and what is done in each.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Tree>, &Plan)> {
-        let others = self.together.iter().map(|(tree, plan)| (tree, plan));
-        std::iter::once((&self.tree, &self.plan)).chain(others)
-    }
-}
-
-/// Merges of other keyspaces.
-pub(super) type Together = Vec<(Arc<Tree>, Plan)>;

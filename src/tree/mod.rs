@@ -6,6 +6,7 @@
 
 mod age;
 mod claims;
+mod conflict;
 mod counters;
 mod demand;
 mod estimate;
@@ -19,6 +20,7 @@ mod lookup;
 mod manual;
 mod moves;
 mod planner_input;
+mod read_set;
 mod recovered;
 mod scan;
 mod state;
@@ -27,16 +29,20 @@ mod tombstone_gaps;
 mod traffic;
 mod view;
 mod work_times;
+mod write_set;
 
 pub(crate) use claims::{Claims, Reserved};
+pub(crate) use conflict::{Examined, Rest, Watched};
 pub use counters::LookupStats;
 pub(crate) use estimate::{approximate_len, approximate_len_in, counted};
 pub use explain::{Explanation, FilterOutcome, Outcome, Source, Step};
 pub(crate) use flush::Destination;
 pub(crate) use idle::Next;
 pub(crate) use insertion::Insertion;
+pub(crate) use read_set::ReadSet;
 pub(crate) use recovered::RecoveredTables;
 pub(crate) use scan::Scan;
 pub(crate) use state::Tree;
 pub(crate) use subcompaction::{MergePlan, Merging, parts_max};
 pub(crate) use view::View;
+pub(crate) use write_set::{WriteSet, Written};

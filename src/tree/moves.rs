@@ -13,6 +13,12 @@ use super::state::Tree;
 impl Tree {
     /// Removes segments with what is in them.
     pub(crate) fn drop_segments(&self, ids: &[u64]) -> Result<()> {
+        let version = self.version();
+        let dropped = version.segments().filter(|one| ids.contains(&one.meta.id));
+        // Before any view lacks them.
+        if let Some(last) = dropped.map(|one| one.meta.sequence_max).max() {
+            self.note_dropped(last);
+        }
         self.install_compacted(Vec::new(), ids)?;
         let dropped = ids.len() as u64;
         self.services().monitor.count(Tally::Dropped, dropped);

@@ -1,12 +1,13 @@
 //! The state of a tree, behind a small interface.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 
 use crate::error::{Error, Result};
-use crate::key::KeyspaceId;
+use crate::key::{KeyspaceId, Sequence};
 use crate::locks::{Mutex, rank};
 use crate::memtable::Memtable;
 use crate::options::TreeOptions;
@@ -35,6 +36,8 @@ pub(crate) struct Tree {
     view: ArcSwap<View>,
     installing: Mutex<(), { rank::VIEW }>,
     gaps: Arc<Gaps>,
+    /// Highest sequence of any entry that was dropped with its run since `open`.
+    dropped: AtomicU64,
     lookups: LookupCounters,
     work_times: WorkTimes,
     opened: Instant,
@@ -58,6 +61,7 @@ impl Tree {
             view: ArcSwap::from_pointee(view),
             installing: Mutex::default(),
             gaps: Arc::default(),
+            dropped: AtomicU64::new(0),
             lookups: LookupCounters::default(),
             work_times: WorkTimes::since(services.now_ms()),
             opened: Instant::now(),
@@ -144,6 +148,17 @@ impl Tree {
     #[inline]
     pub(crate) fn gaps(&self) -> &Arc<Gaps> {
         &self.gaps
+    }
+
+    /// Entries up to this sequence may have been dropped although nothing has superseded them.
+    /// What a view does not hold any more, this tells whoever asks after taking the view.
+    pub(super) fn dropped(&self) -> Sequence {
+        Sequence(self.dropped.load(Ordering::Acquire))
+    }
+
+    /// Entries up to this sequence are about to be dropped.
+    pub(super) fn note_dropped(&self, last: Sequence) {
+        self.dropped.fetch_max(last.0, Ordering::AcqRel);
     }
 
     #[inline]

@@ -231,10 +231,9 @@ impl Tree {
         } = self.services();
         let options = merging.options.clone();
         let mut output = Output::in_file(storage, catalog, options, file.take());
-        let parts = merging.parts.iter();
+        let mut parts = merging.parts.iter();
         let merged = parts
-            .map(|part| self.merge_to(&mut output, merging, part, rest))
-            .collect::<Result<()>>()
+            .try_for_each(|part| self.merge_to(&mut output, merging, part, rest))
             .and_then(|()| output.finish_all());
         *file = output.take_file();
         ids.extend(output.into_ids());

@@ -33,6 +33,7 @@ fn a_scenario_of_forks() {
     match &*scenario {
         "dropped" => dropped(),
         "used" => used(),
+        "transactions" => transactions(),
         "held_locks" => held_locks(),
         "lives_on" => lives_on(),
         "beside_writers" => beside_writers(),
@@ -72,6 +73,11 @@ fn a_child_that_drops_its_handles_changes_nothing() {
 #[test]
 fn a_child_that_uses_its_handles_is_refused() {
     run("used");
+}
+
+#[test]
+fn a_child_that_goes_on_with_transactions_is_refused() {
+    run("transactions");
 }
 
 #[test]
@@ -310,6 +316,40 @@ fn used() {
     assert!(backwards.next().unwrap().is_ok());
     batch.commit().unwrap();
     db.delete("batch").unwrap();
+    goes_on(db, &path, 3100);
+}
+
+fn transactions() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let db = store(&path);
+    let reading = db.transaction();
+    let mut walk = reading.iter();
+    assert!(walk.next().unwrap().is_ok());
+    let mut writing = db.transaction();
+    writing.put(key(1), "written").unwrap();
+    let mut writing = Some(writing);
+    let child = fork(|| {
+        let own = writing.as_ref().unwrap().get(key(1)).map(drop);
+        not_refused([
+            ("get", reading.get(key(1)).map(drop)),
+            ("get of its own", own),
+            ("walk", walk.next().unwrap().map(drop)),
+            ("new walk", reading.iter().next().unwrap().map(drop)),
+            ("commit", writing.take().unwrap().commit()),
+            ("commit of nothing", db.transaction().commit()),
+            ("transact", db.transact(|tx| tx.put("k", "v"))),
+            ("update", db.update("k", |_| Some("v")).map(drop)),
+            ("put_if_absent", db.put_if_absent("k", "v").map(drop)),
+        ])
+    });
+    child.wait();
+    assert!(walk.next().unwrap().is_ok());
+    drop(walk);
+    assert_eq!(db.stats().snapshots.transactions, 2);
+    writing.unwrap().commit().unwrap();
+    reading.commit().unwrap();
+    assert_eq!(db.get(key(1)).unwrap().unwrap(), "written");
     goes_on(db, &path, 3100);
 }
 

@@ -288,6 +288,236 @@ fn the_model_finds_a_gap_that_is_older_than_the_last_put() {
     explore(3, || queue_path(false));
 }
 
+/// Where the first memtable went after `FLUSHED`: its segment is merged, and a FIFO drops it.
+const MERGED: usize = 3;
+const DROPPED: usize = 4;
+
+/// A key that is deleted again and again, while a transaction relies on it: see
+/// `src/tree/conflict.rs`. The second memtable stays active.
+#[derive(Default)]
+struct Watched {
+    writer: Mutex<()>,
+    view: AtomicUsize,
+    tables: [Table; 2],
+    /// What the flush has written, and what the merge has.
+    segments: [Mutex<Option<u64>>; 2],
+    visible: AtomicU64,
+    snapshots: Mutex<Vec<u64>>,
+    dropped: AtomicU64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CommitPlant {
+    None,
+    /// The view is taken before it is asked how far the examination goes.
+    ViewFirst,
+    /// Whether there is anything to look at is decided before the view is taken.
+    SkippedEarly,
+    /// What is in no memtable any more is taken to be examined.
+    NotAgain,
+    /// Whether something was dropped is asked before the view is taken.
+    DroppedFirst,
+    /// A view lacks what was dropped before that is noted.
+    NotedLate,
+    /// Flushes do not know of the transaction.
+    NotRegistered,
+    /// Under the lock only the memtable is looked at that is active then.
+    ActiveOnly,
+}
+
+impl Watched {
+    fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    fn view(&self) -> usize {
+        self.view.load(Ordering::SeqCst)
+    }
+
+    /// `Store::write_in_turn`.
+    fn delete(&self, sequence: u64) {
+        let _turn = self.writer.lock().unwrap();
+        let active = usize::from(self.view() >= SEALED);
+        self.tables[active].insert(sequence);
+        self.visible.store(sequence, Ordering::Release);
+    }
+
+    /// `Store::rotate`.
+    fn rotate(&self) {
+        let _turn = self.writer.lock().unwrap();
+        self.view.store(SEALED, Ordering::SeqCst);
+    }
+
+    /// `Tree::flush`.
+    fn flush(&self) {
+        if self.view() == SEALED {
+            self.rewrite(0, || self.tables[0].newest(u64::MAX), FLUSHED);
+        }
+    }
+
+    /// `Tree::begin_merge`: its inputs, then the snapshots.
+    fn merge(&self) {
+        if self.view() == FLUSHED {
+            self.rewrite(1, || self.newest_in_segment(0), MERGED);
+        }
+    }
+
+    /// `Retain`: a tombstone stays for older snapshots only.
+    fn rewrite(&self, segment: usize, newest: impl Fn() -> u64, view: usize) {
+        let snapshots = self.snapshots.lock().unwrap().clone();
+        let newest = newest();
+        let is_needed = snapshots.iter().any(|snapshot| *snapshot < newest);
+        *self.segments[segment].lock().unwrap() = is_needed.then_some(newest);
+        self.view.store(view, Ordering::SeqCst);
+    }
+
+    fn newest_in_segment(&self, segment: usize) -> u64 {
+        self.segments[segment].lock().unwrap().unwrap_or_default()
+    }
+
+    /// `Tree::drop_segments`.
+    fn drop_segments(&self, plant: CommitPlant) {
+        if self.view() != MERGED {
+            return;
+        }
+        let last = self.newest_in_segment(1);
+        let note = || self.dropped.store(last, Ordering::Release);
+        if plant == CommitPlant::NotedLate {
+            self.view.store(DROPPED, Ordering::SeqCst);
+            note();
+        } else {
+            note();
+            self.view.store(DROPPED, Ordering::SeqCst);
+        }
+    }
+
+    /// `Tree::examine`: which memtable was active, and up to where all was looked at; `None` for a
+    /// conflict.
+    fn examine(&self, since: u64, plant: CommitPlant) -> Option<(usize, u64)> {
+        let early = self.dropped.load(Ordering::Acquire);
+        let (up_to, view) = match plant {
+            CommitPlant::ViewFirst => {
+                let view = self.view();
+                (0, view)
+            }
+            _ => (self.visible(), self.view()),
+        };
+        let newest = |table: usize| self.tables[table].newest(u64::MAX);
+        let newest = match view {
+            SEALED => newest(0).max(newest(1)),
+            FLUSHED => newest(1).max(self.newest_in_segment(0)),
+            MERGED => newest(1).max(self.newest_in_segment(1)),
+            DROPPED => newest(1),
+            _active => newest(0),
+        };
+        let up_to = match plant {
+            CommitPlant::ViewFirst => self.visible(),
+            _ => up_to,
+        };
+        let dropped = match plant {
+            CommitPlant::DroppedFirst => early,
+            _ => self.dropped.load(Ordering::Acquire),
+        };
+        let now = match plant {
+            CommitPlant::SkippedEarly => up_to,
+            _ => self.visible(),
+        };
+        let is_conflict = now > since && newest.max(dropped) > since;
+        (!is_conflict).then_some((usize::from(view >= SEALED), up_to))
+    }
+
+    /// `Tree::examine_rest`: whether nothing came; `None` if a memtable was flushed.
+    fn examine_rest(
+        &self,
+        since: u64,
+        (active, up_to): (usize, u64),
+        plant: CommitPlant,
+    ) -> Option<bool> {
+        if self.visible() == up_to {
+            return Some(true);
+        }
+        let view = self.view();
+        let newest = |table: usize| self.tables[table].newest(u64::MAX);
+        let newest = match (active, view) {
+            (0, FLUSHED..) if plant == CommitPlant::NotAgain => newest(1),
+            (0, FLUSHED..) => return None,
+            (0, SEALED) if plant != CommitPlant::ActiveOnly => newest(0).max(newest(1)),
+            (0, 0) => newest(0),
+            _ => newest(1),
+        };
+        Some(newest <= since)
+    }
+
+    /// `Store::commit_changes`.
+    fn commit(&self, since: u64, plant: CommitPlant) {
+        loop {
+            let Some(examined) = self.examine(since, plant) else {
+                return;
+            };
+            let turn = self.writer.lock().unwrap();
+            match self.examine_rest(since, examined, plant) {
+                None => drop(turn),
+                Some(false) => return,
+                Some(true) => {
+                    assert!(self.visible() <= since, "a conflict was missed");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn commit_path(plant: CommitPlant) {
+    let watched = Arc::new(Watched::default());
+    let writer = Arc::clone(&watched);
+    let writer = thread::spawn(move || {
+        writer.delete(1);
+        writer.rotate();
+        writer.delete(2);
+    });
+    let flusher = Arc::clone(&watched);
+    let flusher = thread::spawn(move || {
+        flusher.flush();
+        flusher.merge();
+        flusher.drop_segments(plant);
+    });
+    // `Snapshots::register`.
+    let mut snapshots = watched.snapshots.lock().unwrap();
+    let since = watched.visible();
+    if plant != CommitPlant::NotRegistered {
+        snapshots.push(since);
+    }
+    drop(snapshots);
+    watched.commit(since, plant);
+    writer.join().unwrap();
+    flusher.join().unwrap();
+}
+
+#[test]
+fn a_commit_misses_no_conflict() {
+    explore(3, || commit_path(CommitPlant::None));
+}
+
+/// Whether a model with this bug misses a conflict.
+fn misses_a_conflict(plant: CommitPlant) -> bool {
+    std::panic::catch_unwind(|| explore(3, move || commit_path(plant))).is_err()
+}
+
+#[test]
+fn the_model_finds_each_wrong_order_of_a_commit() {
+    for plant in [
+        CommitPlant::ViewFirst,
+        CommitPlant::SkippedEarly,
+        CommitPlant::NotAgain,
+        CommitPlant::DroppedFirst,
+        CommitPlant::NotedLate,
+        CommitPlant::NotRegistered,
+        CommitPlant::ActiveOnly,
+    ] {
+        assert!(misses_a_conflict(plant), "{plant:?}");
+    }
+}
+
 /// Two journals, and how much of each is written and synced. Who syncs covers what was written
 /// when the sync began.
 #[derive(Default)]

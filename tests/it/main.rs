@@ -38,4 +38,5 @@ mod repair;
 mod rotation;
 mod tidy;
 mod traffic;
+mod transactions;
 mod verify;

@@ -58,7 +58,25 @@ pub trait Engine: Read + Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
+/// Two values, by the keys of which a transaction reads and writes them.
+pub type Pair<'a> = [&'a [u8]; 2];
+/// Makes new values of two.
+pub type Change<'a> = &'a mut dyn FnMut(Pair<'_>) -> [Vec<u8>; 2];
+
+/// A store at transactions: each reads two keys and writes both.
+pub trait Bank: Send + Sync {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Whether the key is there.
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool>;
+
+    /// Tries it once: whether it was committed, and not another one that came between. Others may run at the
+    /// same time, and all have the effect that they would have one after the other.
+    fn transact(&self, keys: Pair<'_>, change: Change<'_>) -> Result<bool>;
+}
+
 type Open = fn(&Path, &Settings) -> Result<Box<dyn Engine>>;
+type OpenBank = fn(&Path, &Settings) -> Result<Box<dyn Bank>>;
 
 /// A store by its name.
 #[derive(Clone, Copy)]
@@ -67,6 +85,15 @@ pub struct Kind {
     /// Only asked for in the groups that compare filters.
     pub is_filter_variant: bool,
     pub open: Open,
+    /// Where several threads can have a transaction each, serializable.
+    pub open_bank: Option<OpenBank>,
+}
+
+const fn bank(kind: Kind, open: OpenBank) -> Kind {
+    Kind {
+        open_bank: Some(open),
+        ..kind
+    }
 }
 
 const fn store(name: &'static str, open: Open) -> Kind {
@@ -74,6 +101,7 @@ const fn store(name: &'static str, open: Open) -> Kind {
         name,
         is_filter_variant: false,
         open,
+        open_bank: None,
     }
 }
 
@@ -82,17 +110,24 @@ const fn variant(name: &'static str, open: Open) -> Kind {
         name,
         is_filter_variant: true,
         open,
+        open_bank: None,
     }
 }
 
 /// All that this program was built with.
 pub const KINDS: &[Kind] = &[
-    store("criba", crate::engines::criba::open),
+    bank(
+        store("criba", crate::engines::criba::open),
+        crate::engines::criba::open_bank,
+    ),
     store("criba-mmap", crate::engines::criba::open_mapped),
     variant("criba-bloom", crate::engines::criba::open_bloom),
     variant("criba-10", crate::engines::criba::open_ten_bits),
     #[cfg(feature = "fjall")]
-    store("fjall", crate::engines::fjall::open),
+    bank(
+        store("fjall", crate::engines::fjall::open),
+        crate::engines::fjall::open_bank,
+    ),
     #[cfg(feature = "coordinode")]
     store("coordinode", crate::engines::coordinode::open),
     #[cfg(feature = "rocksdb")]
@@ -100,7 +135,10 @@ pub const KINDS: &[Kind] = &[
     #[cfg(feature = "rocksdb")]
     variant("rocksdb-ribbon", crate::engines::rocksdb::open_ribbon),
     #[cfg(feature = "redb")]
-    store("redb", crate::engines::redb::open),
+    bank(
+        store("redb", crate::engines::redb::open),
+        crate::engines::redb::open_bank,
+    ),
     #[cfg(feature = "lmdb")]
     store("lmdb", crate::engines::lmdb::open),
     #[cfg(feature = "sled")]

@@ -139,6 +139,24 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Transactions, two threads",
+        plot: None,
+        metrics: &[
+            rate("transactions_low", "committed, low contention"),
+            rate("transactions_high", "committed, high contention"),
+            in_unit(
+                Factor,
+                "transactions_low_conflicts",
+                "conflicts for each attempt, low",
+            ),
+            in_unit(
+                Factor,
+                "transactions_high_conflicts",
+                "conflicts for each attempt, high",
+            ),
+        ],
+    },
+    Section {
         title: "Cold lookups",
         plot: Some("benchmarks-cold"),
         metrics: &[

@@ -6,7 +6,7 @@ use criba::{Builder, Compression, FilterPolicy, FilterResidency, Strategy};
 
 use super::workload::{
     Buffered, Close, Compact, DropDue, DropPassing, Flush, HoldSnapshot, Kill, Load, MakePassing,
-    Process, Read, Rebuild, ReleaseSnapshot, Reopen, Step, Sync, Synced, Write,
+    Process, Read, Rebuild, ReleaseSnapshot, Reopen, Step, Sync, Synced, Transact, Write,
 };
 
 /// A life as it is planned.
@@ -98,9 +98,9 @@ pub(crate) const LIVES: &[Plot] = &[
             Reopen,
             MakePassing,
             Kill,
-            Write(Process),
+            Transact(Process),
             DropPassing,
-            Write(Synced),
+            Transact(Synced),
             Flush,
             Close,
         ],
@@ -149,6 +149,19 @@ pub(crate) const LIVES: &[Plot] = &[
             Write(Process),
             ReleaseSnapshot,
             Compact,
+            Close,
+        ],
+    ),
+    plain(
+        "transactions",
+        &[
+            Transact(Process),
+            Transact(Synced),
+            Transact(Buffered),
+            Flush,
+            Transact(Process),
+            Kill,
+            Transact(Synced),
             Close,
         ],
     ),

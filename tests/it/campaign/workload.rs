@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use criba::sim::{History, Memory, Survivors};
 use criba::storage::Storage;
 use criba::{
-    Access, Batch, BloomierBits, Builder, Compaction, Db, Durability, FilterPolicy, Snapshot,
+    Access, Batch, BloomierBits, Builder, Compaction, Db, Durability, Error, FilterPolicy, Snapshot,
 };
 
 use super::lives::Plot;
@@ -21,6 +21,8 @@ pub(crate) type Operations = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 pub(crate) enum Step {
     /// The next batch.
     Write(Durability),
+    /// The next batch as a transaction, beside one that loses.
+    Transact(Durability),
     Sync,
     Flush,
     Compact,
@@ -45,7 +47,7 @@ pub(crate) enum Step {
 pub(crate) use Durability::{Buffered, Process, Sync as Synced};
 pub(crate) use Step::{
     Close, Compact, DropDue, DropPassing, Flush, HoldSnapshot, Kill, MakePassing, Read, Rebuild,
-    ReleaseSnapshot, Reopen, Sync, Write,
+    ReleaseSnapshot, Reopen, Sync, Transact, Write,
 };
 
 /// What a life has promised. Batch `n` leaves state `n`.
@@ -179,6 +181,39 @@ fn batch_of(db: &Db, batch: &Operations, spread: bool) -> criba::Result<Batch> {
     Ok(all)
 }
 
+/// The same as a transaction that relies on what the one before has left. Another one, that relies
+/// on the same, comes too late, and leaves nothing.
+fn transact(
+    db: &Db,
+    batch: &Operations,
+    durability: Durability,
+    spread: bool,
+) -> criba::Result<()> {
+    let mut late = db.transaction();
+    late.get("left")?;
+    late.put("late", "")?;
+    let mut tx = db.transaction();
+    let home = |key: &[u8]| db.keyspace(if spread { home(key) } else { "default" });
+    assert_eq!(tx.get("left")?, tx.keyspace(&home(b"right")?).get("right")?);
+    for entry in tx.keyspace(&home(b"own")?).prefix("own") {
+        entry?;
+    }
+    for (key, value) in batch {
+        let keyspace = home(key)?;
+        let mut tx = tx.keyspace_mut(&keyspace);
+        match value {
+            Some(value) => tx.put(key, value)?,
+            None => tx.delete(key)?,
+        };
+    }
+    tx.commit_with(durability)?;
+    match late.commit_with(durability) {
+        Err(Error::Conflict(_)) => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => panic!("it came too late"),
+    }
+}
+
 /// Bytes that do not compress and differ from batch to batch.
 fn noise(seed: usize, len: usize) -> Vec<u8> {
     let mut random = seed as u64 ^ 0x9e37_79b9_7f4a_7c15;
@@ -233,7 +268,7 @@ pub(crate) struct Failed {
     pub(crate) memory: Memory,
     pub(crate) db: Option<Db>,
     pub(crate) promise: Promise,
-    pub(crate) error: Option<criba::Error>,
+    pub(crate) error: Option<Error>,
 }
 
 /// Lives up to the first error, as a caller would.
@@ -323,7 +358,8 @@ impl<'a> Life<'a> {
 
     fn step(&mut self, step: Step) -> criba::Result<()> {
         match step {
-            Write(durability) => self.write(durability)?,
+            Write(durability) => self.write(durability, write)?,
+            Transact(durability) => self.write(durability, transact)?,
             MakePassing => self.make_passing()?,
             DropPassing => assert!(self.db().drop_keyspace(PASSING)?),
             Sync => self.db().sync()?,
@@ -370,7 +406,11 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn write(&mut self, durability: Durability) -> criba::Result<()> {
+    fn write(
+        &mut self,
+        durability: Durability,
+        write: fn(&Db, &Operations, Durability, bool) -> criba::Result<()>,
+    ) -> criba::Result<()> {
         self.promise.attempted += 1;
         self.note();
         let n = self.promise.attempted;

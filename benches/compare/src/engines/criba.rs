@@ -10,10 +10,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criba::{
-    BloomierBits, Builder, Compression, Db, Durability, FilterPolicy, FilterResidency, Io, Iter,
+    BloomierBits, Builder, Compression, Db, Durability, Error, FilterPolicy, FilterResidency, Io,
+    Iter,
 };
 
-use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
+use crate::engine::{Bank, Change, Engine, OnEntry, OnValue, Pair, Read, Result, Settings};
 
 struct Criba {
     db: Db,
@@ -35,6 +36,12 @@ pub fn open_bloom(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
 pub fn open_ten_bits(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     let bits = BloomierBits::BitsPerKey(settings.filter_bits);
     opened(builder(dir, settings).filter(FilterPolicy::Bloomier(bits)))
+}
+
+pub fn open_bank(dir: &Path, settings: &Settings) -> Result<Box<dyn Bank>> {
+    Ok(Box::new(Criba {
+        db: builder(dir, settings).open()?,
+    }))
 }
 
 fn opened(builder: Builder) -> Result<Box<dyn Engine>> {
@@ -121,5 +128,28 @@ impl Engine for Criba {
 
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.db.close()?)
+    }
+}
+
+impl Bank for Criba {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Engine::put(self, key, value)
+    }
+
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool> {
+        Read::get(self, key, on_value)
+    }
+
+    fn transact(&self, keys: Pair<'_>, change: Change<'_>) -> Result<bool> {
+        let mut tx = self.db.transaction();
+        let (one, other) = (tx.get(keys[0])?, tx.get(keys[1])?);
+        let new = change([one.as_deref(), other.as_deref()].map(Option::unwrap_or_default));
+        tx.put(keys[0], &new[0])?;
+        tx.put(keys[1], &new[1])?;
+        match tx.commit() {
+            Ok(()) => Ok(true),
+            Err(Error::Conflict(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -2,7 +2,8 @@
 //! fsync on demand, three background threads. Filters and index are pinned unless starved, because its
 //! default pins only those of the first levels. Compression is LZ4 (it has no other). Not equal: its
 //! cache also holds filters and index where they are not pinned, and what its workers leave
-//! uncompacted when they go idle is not counted as debt, because it has no way to ask for it.
+//! uncompacted when they go idle is not counted as debt, because it has no way to ask for it. Transactions
+//! are its optimistic ones; each commit is handed to the system.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,9 +12,12 @@ use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
     PartitioningPolicy, PinningPolicy,
 };
-use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{
+    CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, OptimisticTxDatabase,
+    OptimisticTxKeyspace, PersistMode, Readable,
+};
 
-use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
+use crate::engine::{Bank, Change, Engine, OnEntry, OnValue, Pair, Read, Result, Settings};
 
 struct Fjall {
     db: Database,
@@ -132,5 +136,49 @@ impl Engine for Fjall {
 
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.db.persist(PersistMode::SyncAll)?)
+    }
+}
+
+struct Optimistic {
+    db: OptimisticTxDatabase,
+    keys: OptimisticTxKeyspace,
+    persist: PersistMode,
+}
+
+pub fn open_bank(dir: &Path, settings: &Settings) -> Result<Box<dyn Bank>> {
+    let db = OptimisticTxDatabase::builder(dir)
+        .cache_size(settings.cache_bytes)
+        .journal_compression(CompressionType::None)
+        .worker_threads(3)
+        .open()?;
+    let keys = db.keyspace("compare", || options(settings))?;
+    let persist = match settings.sync {
+        true => PersistMode::SyncData,
+        false => PersistMode::Buffer,
+    };
+    Ok(Box::new(Optimistic { db, keys, persist }))
+}
+
+impl Bank for Optimistic {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.keys.insert(key, value)?)
+    }
+
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool> {
+        let value = self.keys.get(key)?;
+        if let Some(value) = &value {
+            on_value(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn transact(&self, keys: Pair<'_>, change: Change<'_>) -> Result<bool> {
+        let mut tx = self.db.write_tx()?.durability(Some(self.persist));
+        let (one, other) = (tx.get(&self.keys, keys[0])?, tx.get(&self.keys, keys[1])?);
+        let new = change([one.as_deref(), other.as_deref()].map(Option::unwrap_or_default));
+        for (key, value) in keys.iter().zip(new) {
+            tx.insert(&self.keys, *key, value);
+        }
+        Ok(tx.commit()?.is_ok())
     }
 }

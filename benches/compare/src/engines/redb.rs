@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use redb::{
-    Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, WriteTransaction,
+    Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition,
+    WriteTransaction,
 };
 
-use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
+use crate::engine::{Bank, Change, Engine, OnEntry, OnValue, Pair, Read, Result, Settings};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("compare");
 const PUTS_PER_SYNC: u64 = 1000;
@@ -28,17 +29,25 @@ struct Reader {
 }
 
 pub fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(opened(dir, settings)?))
+}
+
+pub fn open_bank(dir: &Path, settings: &Settings) -> Result<Box<dyn Bank>> {
+    Ok(Box::new(opened(dir, settings)?))
+}
+
+fn opened(dir: &Path, settings: &Settings) -> Result<Redb> {
     let db = Database::builder()
         .set_cache_size(settings.cache_bytes as usize)
         .create(dir.join("data.redb"))?;
     let transaction = db.begin_write()?;
     transaction.open_table(TABLE)?;
     transaction.commit()?;
-    Ok(Box::new(Redb {
+    Ok(Redb {
         db,
         sync: settings.sync,
         writes: AtomicU64::new(0),
-    }))
+    })
 }
 
 impl Redb {
@@ -128,5 +137,38 @@ impl Engine for Redb {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.settle().map(drop)
+    }
+}
+
+/// One transaction writes at a time: the others wait, and none has a conflict.
+impl Bank for Redb {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Engine::put(self, key, value)
+    }
+
+    fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool> {
+        Read::get(self, key, on_value)
+    }
+
+    fn transact(&self, keys: Pair<'_>, change: Change<'_>) -> Result<bool> {
+        let transaction = self.begin()?;
+        {
+            let mut table = transaction.open_table(TABLE)?;
+            let new = {
+                let (one, other) = (table.get(keys[0])?, table.get(keys[1])?);
+                let value = |found: &Option<redb::AccessGuard<'_, &[u8]>>| {
+                    found
+                        .as_ref()
+                        .map_or_else(Vec::new, |found| found.value().to_vec())
+                };
+                let (one, other) = (value(&one), value(&other));
+                change([&one, &other])
+            };
+            for (key, value) in keys.iter().zip(new) {
+                table.insert(*key, &*value)?;
+            }
+        }
+        transaction.commit()?;
+        Ok(true)
     }
 }

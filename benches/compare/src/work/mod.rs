@@ -15,6 +15,7 @@ mod cold;
 mod deletes;
 mod points;
 mod recovery;
+mod transactions;
 mod ycsb;
 
 pub use recovery::write_and_die;
@@ -59,6 +60,7 @@ pub const GROUPS: &[(&str, bool, Group)] = &[
     ("starved", true, cold::run_starved),
     ("recovery", false, recovery::run),
     ("sync", false, points::run_synced),
+    ("transactions", false, transactions::run),
 ];
 
 /// One store at work, and what was measured.
