@@ -45,7 +45,7 @@ fn a_conflict_names_what_was_changed() {
     let range = named(|tx| assert!(tx.prefix("key/").count() > 0));
     assert_eq!(
         range.to_string(),
-        r#"a key of \"default\" in the range "key/".."key0""#
+        r#"a key of "default" in the range "key/".."key0""#
     );
 }
 
