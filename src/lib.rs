@@ -129,7 +129,7 @@ pub use services::{Event, EventKind};
 pub use slice::Slice;
 pub use storage::Io;
 pub use store::{RecoveryReport, TornTail};
-pub use tools::{Rebuilt, Repaired, Verification};
+pub use tools::{Checkpoint, Rebuilt, Repaired, Verification};
 pub use tree::{Explanation, FilterOutcome, LookupStats, Outcome, Source, Step};
 
 /// The programs in the README compile.

@@ -106,20 +106,63 @@ impl Manifest {
             journal: 0,
         };
         let log = Log::create(storage, &header, &state)?;
-        let mut manifest = Manifest {
+        let mut manifest = Manifest::of(storage, header, state, current);
+        manifest.log = Some(log);
+        manifest.replace_current(current)?;
+        Ok(manifest)
+    }
+
+    /// Makes a store of files that are there: those of this state, which [`Manifest::for_checkpoint`]
+    /// has made, and its journal. `CURRENT` comes last.
+    pub(crate) fn found(
+        storage: &Arc<dyn Storage>,
+        (store_id, hash_seed): (u128, u64),
+        state: State,
+    ) -> Result<()> {
+        let manifest_id = state.next_file - 1;
+        let header = Header {
+            manifest_id,
+            store_id,
+            hash_seed,
+        };
+        let log = Log::create(storage, &header, &state)?;
+        let current = Current {
+            store_id,
+            manifest: manifest_id,
+            clean_at: Some(Sequence(state.floor.map_or(0, |floor| floor.next.0 - 1))),
+            journal: state.floor.map_or(0, |floor| floor.id),
+        };
+        let mut manifest = Manifest::of(storage, header, state, current);
+        manifest.log = Some(log);
+        manifest.replace_current(current)
+    }
+
+    fn of(storage: &Arc<dyn Storage>, header: Header, state: State, current: Current) -> Manifest {
+        Manifest {
             storage: Arc::clone(storage),
             header,
             state,
             current,
-            log: Some(log),
+            log: None,
             reserve: RESERVE,
             failed: None,
             torn: None,
             keeps_clean: false,
             strays: BTreeMap::new(),
-        };
-        manifest.replace_current(current)?;
-        Ok(manifest)
+        }
+    }
+
+    /// The state as that of another store, in which a journal without records begins behind all
+    /// segments. The numbers of that journal, the floor, and of the manifest are given.
+    pub(crate) fn for_checkpoint(&self) -> State {
+        let mut state = self.state.clone();
+        let journal = state.next_file;
+        state.next_file += 2;
+        state.reserved_end = state.reserved_end.max(state.next_file + RESERVE);
+        if let Some(floor) = &mut state.floor {
+            floor.id = journal;
+        }
+        state
     }
 
     /// Reads `CURRENT` and the manifest it names.
@@ -186,18 +229,9 @@ impl Manifest {
             let what = format!("segment {id} has a number or sequence that was never given");
             return Err(corrupt(HEADER_BYTES, what));
         }
-        Ok(Manifest {
-            storage: Arc::clone(storage),
-            header,
-            state,
-            current,
-            log: None,
-            reserve: RESERVE,
-            failed: None,
-            torn,
-            keeps_clean: false,
-            strays: BTreeMap::new(),
-        })
+        let mut manifest = Manifest::of(storage, header, state, current);
+        manifest.torn = torn;
+        Ok(manifest)
     }
 
     /// Makes what was loaded survive power loss: a process that was killed may have written its

@@ -1,9 +1,16 @@
 //! Keeps a store in shape, and looks into it.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use crate::bounds::{KeyRange, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::segment::Inspection;
-use crate::tools::{Rebuilt, Verification, disk_bytes, rebuild_filters, verify};
+use crate::storage::Storage;
+use crate::tools::{
+    Checkpoint, Rebuilt, Verification, checkpoint, checkpoint_to, disk_bytes, rebuild_filters,
+    verify,
+};
 use crate::tree::{Explanation, approximate_len, approximate_len_in};
 
 use super::account;
@@ -306,6 +313,68 @@ impl Keyspace {
 }
 
 impl Db {
+    /// Makes a complete store of this moment in the directory `target`, which is not there yet. It has all
+    /// writes of all keyspaces that were made before the call. Writes go on meanwhile.
+    ///
+    /// Memtables are flushed first. Files of segments are shared by hard links, so it takes little time
+    /// and no room, however large the store is. Where `target` is on another file system, they are copied.
+    /// A shared file takes its room until both stores have let go of it.
+    ///
+    /// The checkpoint can be opened, written and moved as any store. Until it is whole, it is
+    /// `NAME.checkpointing` in the same directory.
+    ///
+    /// ```
+    /// use criba::Db;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "green")?;
+    /// db.checkpoint(dir.path().join("monday"))?;
+    /// db.put("apple", "red")?;
+    /// let monday = Db::open(dir.path().join("monday"))?;
+    /// assert_eq!(monday.get("apple")?.unwrap(), "green");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when something is at `target`; the failure of the flush; failures of writing
+    /// there. The store itself is not changed.
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Checkpoint> {
+        self.store().monitor().check_writable()?;
+        checkpoint(self.store(), target.as_ref())
+    }
+
+    /// The same in a storage of the program's own, which is empty. `CURRENT` comes last: without it, the
+    /// files there are no store.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use criba::Db;
+    /// use criba::storage::{Disk, Io, Storage};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// let target: Arc<dyn Storage> = Arc::new(Disk::new(dir.path().join("copy"), Io::Pread));
+    /// db.checkpoint_to(&target)?;
+    /// let copy = Db::builder("copy").storage(target).open()?;
+    /// assert_eq!(copy.get("apple")?.unwrap(), "red");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::checkpoint`].
+    pub fn checkpoint_to(&self, target: &Arc<dyn Storage>) -> Result<Checkpoint> {
+        self.store().monitor().check_writable()?;
+        checkpoint_to(self.store(), target)
+    }
+
     /// Reads all segments of all keyspaces whole and verifies them. It checks every checksum, the order of entries
     /// and all counts, and that index and filter lead to every key. It checks as well that the
     /// segments of a run do not overlap, and that newer runs hold newer entries. `open` has

@@ -59,6 +59,13 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// Looks at the manifest. No edit is made meanwhile.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Manifest) -> T) -> T {
+        look(&self.state.lock().manifest)
+    }
+}
+
 impl FileNumbers for Catalog {
     fn allocate(&self) -> Result<u64> {
         self.change(Manifest::allocate)

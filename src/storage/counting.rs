@@ -227,6 +227,10 @@ impl Storage for Counting {
         self.inner.check_room()
     }
 
+    fn local_path(&self, name: &str) -> Option<PathBuf> {
+        self.inner.local_path(name)
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         self.inner.list()
     }

@@ -178,6 +178,13 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
         }
     }
 
+    /// Where a file lies in the file system of this machine. `None` where it lies in none: then it
+    /// cannot be linked, and a checkpoint copies it.
+    fn local_path(&self, name: &str) -> Option<PathBuf> {
+        let _not_local = name;
+        None
+    }
+
     /// An identity of the running operating system that changes with each start of the machine.
     /// While it stays the same, all bytes that were written to files are there, synced or not.
     /// `None` when it is unknown.
@@ -232,6 +239,13 @@ pub(crate) fn copy(storage: &dyn Storage, name: &str, to: &str) -> io::Result<()
     }
     new.sync()?;
     storage.rename(&next, to)
+}
+
+/// Gives a file of one storage the same name in another, if both are on one file system. The name
+/// is durable once the directory is synced.
+pub(crate) fn link(from: &dyn Storage, name: &str, to: &dyn Storage) -> bool {
+    let paths = from.local_path(name).zip(to.local_path(name));
+    paths.is_some_and(|(from, to)| disk::link(&from, &to).is_ok())
 }
 
 /// What is appended to the name of a file that is kept although it cannot be used.

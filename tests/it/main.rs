@@ -8,6 +8,7 @@
 mod allocations;
 mod basics;
 mod campaign;
+mod checkpoint;
 mod compaction;
 mod concurrency;
 mod corpus;

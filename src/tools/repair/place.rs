@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::storage::{self, DAMAGED, Disk, Storage};
 use crate::store::LOCK;
 
+use super::super::beside::{beside, check_free, rename};
 use super::copy::{NewStore, Repaired, repair_from, repair_locked};
 use super::survey;
 
@@ -110,29 +111,6 @@ fn free_beside(target: &Path) -> Result<PathBuf> {
     let path = beside(target, UNDER_WAY)?;
     check_free(&path, "an interrupted repair has left it; remove it")?;
     Ok(path)
-}
-
-/// The directory of this name with something appended.
-fn beside(path: &Path, suffix: &str) -> Result<PathBuf> {
-    let Some(name) = path.file_name() else {
-        let what = format!("{}: name the directory of the store", path.display());
-        return Err(Error::Invalid(what));
-    };
-    let mut name = name.to_owned();
-    name.push(suffix);
-    Ok(path.with_file_name(name))
-}
-
-fn check_free(path: &Path, advice: &str) -> Result<()> {
-    if storage::is_there(path) {
-        let what = format!("{} is there already; {advice}", path.display());
-        return Err(Error::Invalid(what));
-    }
-    Ok(())
-}
-
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    storage::rename_directory(from, to).map_err(|error| Error::io(from, error))
 }
 
 #[cfg(test)]
