@@ -97,6 +97,24 @@ pub enum Error {
     },
     /// The caller asked for something outside the limits; nothing was written.
     Invalid(String),
+    /// The key has operands, and the store was opened without their operator. The operands stay as
+    /// they are, and all other keys can be read.
+    NoOperator {
+        /// The name of the operator, where the store has recorded it.
+        name: Option<Box<str>>,
+        /// The key.
+        key: Box<[u8]>,
+    },
+    /// The operator has refused the operands of a key, or panicked. The operands stay as they are,
+    /// and all other keys can be read.
+    Operator {
+        /// The name of the operator.
+        name: Box<str>,
+        /// The key.
+        key: Box<[u8]>,
+        /// What the operator said.
+        what: Box<str>,
+    },
     /// The store has met a state that its own code rules out: a bug of this crate, please report
     /// it. Background work that panicked becomes this; writes are refused from then on.
     Bug {
@@ -218,6 +236,19 @@ impl Error {
         })
     }
 
+    pub(crate) fn operator(name: &str, key: &[u8], what: impl Into<Box<str>>) -> Error {
+        Error::Operator {
+            name: name.into(),
+            key: key.into(),
+            what: what.into(),
+        }
+    }
+
+    /// Whether it is about one key, and others can be read.
+    pub(crate) fn is_of_operands(&self) -> bool {
+        matches!(self, Error::NoOperator { .. } | Error::Operator { .. })
+    }
+
     /// The nearest kind of the system's errors. `Interrupted` is none of them: callers repeat that.
     fn kind(&self) -> io::ErrorKind {
         match self {
@@ -228,6 +259,8 @@ impl Error {
             Error::ReadOnly => io::ErrorKind::PermissionDenied,
             Error::Poisoned { cause } | Error::Stalled { cause } => cause.kind(),
             Error::Invalid(_) => io::ErrorKind::InvalidInput,
+            Error::NoOperator { .. } => io::ErrorKind::Unsupported,
+            Error::Operator { .. } => io::ErrorKind::InvalidData,
             Error::KeyspaceDropped { .. } => io::ErrorKind::NotFound,
             Error::Bug { .. }
             | Error::Closed
@@ -299,6 +332,23 @@ impl fmt::Display for Error {
                  cause and try again: {cause}"
             ),
             Error::Invalid(what) => f.write_str(what),
+            Error::NoOperator { name, key } => {
+                write!(
+                    f,
+                    "the key \"{}\" has operands, which need their operator; open the store with ",
+                    key.escape_ascii()
+                )?;
+                match name {
+                    Some(name) => write!(f, "the operator \"{name}\" (Builder::operator)"),
+                    None => f.write_str("it (Builder::operator)"),
+                }
+            }
+            Error::Operator { name, key, what } => write!(
+                f,
+                "the operator \"{name}\" cannot combine the operands of key \"{}\": {what}; put a \
+                 value or delete the key",
+                key.escape_ascii()
+            ),
             Error::Bug { what } => write!(
                 f,
                 "{what}; this is a bug in criba, please report it; open the store again to recover"
@@ -424,6 +474,17 @@ mod tests {
             (Error::Poisoned { cause: poison }, ErrorKind::StorageFull),
             (Error::Stalled { cause: stall }, ErrorKind::StorageFull),
             (Error::Invalid(what()), ErrorKind::InvalidInput),
+            (
+                Error::NoOperator {
+                    name: None,
+                    key: (*b"key").into(),
+                },
+                ErrorKind::Unsupported,
+            ),
+            (
+                Error::operator("add", b"key", what()),
+                ErrorKind::InvalidData,
+            ),
             (Error::Bug { what: what() }, ErrorKind::Other),
             (Error::Closed, ErrorKind::Other),
             (Error::Cancelled, ErrorKind::Other),

@@ -81,6 +81,8 @@ pub(crate) enum Kind {
     Tombstone = 0,
     /// The key has a value.
     Value = 1,
+    /// What a merge operator combines with the older entries of the key.
+    Operand = 2,
 }
 
 impl Kind {
@@ -88,10 +90,16 @@ impl Kind {
         self as u8
     }
 
+    /// Whether bytes come with it.
+    pub(crate) fn has_value(self) -> bool {
+        self != Kind::Tombstone
+    }
+
     pub(crate) fn from_u8(byte: u8) -> Option<Kind> {
         match byte {
             0 => Some(Kind::Tombstone),
             1 => Some(Kind::Value),
+            2 => Some(Kind::Operand),
             _ => None,
         }
     }
@@ -159,9 +167,9 @@ mod tests {
 
     #[test]
     fn kinds_survive_their_byte() {
-        for kind in [Kind::Tombstone, Kind::Value] {
+        for kind in [Kind::Tombstone, Kind::Value, Kind::Operand] {
             assert_eq!(Kind::from_u8(kind.to_u8()), Some(kind));
         }
-        assert_eq!(Kind::from_u8(2), None);
+        assert_eq!(Kind::from_u8(3), None);
     }
 }

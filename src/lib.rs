@@ -57,6 +57,9 @@ mod locks;
 
 mod remains;
 
+// What operands come to; knows nothing of where they lie.
+pub mod operator;
+
 // Bytes on disk, both ways: pure functions over slices.
 mod format;
 
@@ -120,6 +123,7 @@ pub use db::{
 pub use error::{Conflict, Corruption, Error, Result};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;
+pub use operator::{MergeOperator, sketch};
 pub use options::{
     Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Recovery,
     Strategy,

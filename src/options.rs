@@ -5,6 +5,7 @@ mod check;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::operator::Operator;
 use crate::storage::Io;
 use criba_filters::segment::{BloomierBits, CustomFilters, FilterSpec};
 
@@ -386,6 +387,8 @@ pub(crate) struct TreeOptions {
     pub(crate) last_level_filter: Option<FilterPolicy>,
     pub(crate) shape: TreeShape,
     pub(crate) segment_bytes: u64,
+    /// Combines operands with values.
+    pub(crate) operator: Operator,
 }
 
 /// Everything a store can be told at `open`. [`Builder`](crate::Builder) sets it.
@@ -480,6 +483,7 @@ impl Default for TreeOptions {
             last_level_filter: None,
             shape: TreeShape::default(),
             segment_bytes: 64 << 20,
+            operator: Operator::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::cursor::{Cursor, Direction};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::merge::Merge;
+use crate::operator::Operator;
 use crate::segment::{Caches, Segment};
 use crate::slice::Slice;
 use crate::version::{Run, Version};
@@ -24,6 +25,8 @@ pub(crate) struct Inputs {
     pub(crate) older: Vec<Run>,
     /// Sequences that snapshots read at, ascending.
     pub(crate) snapshots: Vec<Sequence>,
+    /// Combines operands.
+    operator: Operator,
     /// The keys to merge: from this one on, and before that one.
     range: (Option<Slice>, Option<Slice>),
 }
@@ -82,7 +85,16 @@ impl Inputs {
             runs,
             older,
             snapshots,
+            operator: Operator::default(),
             range: (None, None),
+        }
+    }
+
+    /// With an operator that combines operands; without one they stay as they are.
+    pub(crate) fn combining(self, operator: &Operator) -> Inputs {
+        Inputs {
+            operator: operator.clone(),
+            ..self
         }
     }
 
@@ -112,13 +124,14 @@ impl Inputs {
             runs: self.runs.iter().map(part).collect(),
             older: self.older.clone(),
             snapshots: self.snapshots.clone(),
+            operator: self.operator.clone(),
             range: (lower, upper),
         }
     }
 }
 
 /// Merges the inputs into `output`; `pace` is called now and then with the bytes written so far
-/// and may wait.
+/// and may wait. Returns why operands were not combined, if the operator has refused any.
 ///
 /// # Errors
 ///
@@ -130,7 +143,7 @@ pub(crate) fn merge(
     output: &mut Output<'_>,
     progress: &Progress,
     pace: &dyn Fn(u64),
-) -> Result<()> {
+) -> Result<Option<Error>> {
     let (lower, upper) = &inputs.range;
     let from = lower.clone().map_or(Bound::Unbounded, Bound::Included);
     let cursors = inputs.runs.iter().map(|run| {
@@ -138,7 +151,8 @@ pub(crate) fn merge(
         Box::new(walk.ahead()) as Box<dyn Cursor>
     });
     let mut merged = Merge::new(cursors.collect(), Direction::Forward);
-    let mut retain = Retain::new(inputs.snapshots.clone());
+    let mut retain = Retain::new(inputs.snapshots.clone(), inputs.operator.clone());
+    let is_oldest = |key: &[u8]| inputs.older.iter().all(|run| run.find(key).is_none());
     let (mut read, mut read_bytes) = (0, 0);
     while merged.advance()? {
         let entry = merged.entry();
@@ -154,11 +168,9 @@ pub(crate) fn merge(
             }
             pace(output.bytes());
         }
-        let is_oldest = |key: &[u8]| inputs.older.iter().all(|run| run.find(key).is_none());
-        if retain.keeps(&entry, is_oldest) {
-            output.add(&entry)?;
-        }
+        retain.take(&entry, &is_oldest, &mut |entry| output.add(entry))?;
     }
+    let refusal = retain.finish(&is_oldest, &mut |entry| output.add(entry))?;
     progress.note(&mut read, &mut read_bytes);
-    Ok(())
+    Ok(refusal)
 }

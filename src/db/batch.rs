@@ -1,7 +1,6 @@
 //! Writes that are made together.
 
 use crate::error::{Error, Result};
-use crate::key::KeyspaceId;
 use crate::options::Durability;
 use crate::store::Operations;
 use crate::tree::Tree;
@@ -102,7 +101,7 @@ impl Batch {
             self.others.push(keyspace.clone());
         }
         BatchKeyspace {
-            keyspace: id,
+            keyspace: keyspace.clone(),
             operations: &mut self.operations,
         }
     }
@@ -123,6 +122,28 @@ impl Batch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
         let id = self.keyspace.tree().id();
         self.operations.put(id, key.as_ref(), value.as_ref());
+        self
+    }
+
+    /// Adds an operand, which the operator of the store combines with the older entries of the key:
+    /// see [`Keyspace::merge`]. Without an operator `commit` refuses the batch.
+    ///
+    /// ```
+    /// use criba::{Db, operator::Add};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path).operator(Add::i64()).open()?;
+    /// let (one, less) = (1_i64.to_le_bytes(), (-1_i64).to_le_bytes());
+    /// db.batch().merge("sold", one).merge("stock", less).commit()?;
+    /// assert_eq!(Add::to_i64(&db.get("stock")?.unwrap()), Some(-1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Batch {
+        let operations = &mut self.operations;
+        merge_to(&self.keyspace, operations, key.as_ref(), operand.as_ref());
         self
     }
 
@@ -253,7 +274,7 @@ impl Batch {
 /// ```
 #[derive(Debug)]
 pub struct BatchKeyspace<'a> {
-    keyspace: KeyspaceId,
+    keyspace: Keyspace,
     operations: &'a mut Operations,
 }
 
@@ -273,8 +294,8 @@ impl BatchKeyspace<'_> {
     /// # }
     /// ```
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
-        self.operations
-            .put(self.keyspace, key.as_ref(), value.as_ref());
+        let id = self.keyspace.tree().id();
+        self.operations.put(id, key.as_ref(), value.as_ref());
         self
     }
 
@@ -294,7 +315,44 @@ impl BatchKeyspace<'_> {
     /// # }
     /// ```
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
-        self.operations.delete(self.keyspace, key.as_ref());
+        let id = self.keyspace.tree().id();
+        self.operations.delete(id, key.as_ref());
         self
+    }
+
+    /// Adds an operand, which the operator of the keyspace combines with what is there: see
+    /// [`Batch::merge`].
+    ///
+    /// ```
+    /// use criba::operator::Add;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let counters = db.keyspace_with("counters", |options| options.operator(Add::u64()))?;
+    /// let mut batch = db.batch();
+    /// batch.put("order/17", "apples");
+    /// batch.keyspace(&counters).merge("orders", 1_u64.to_le_bytes());
+    /// batch.commit()?;
+    /// assert_eq!(counters.get("orders")?.unwrap(), 1_u64.to_le_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {
+        merge_to(
+            &self.keyspace,
+            self.operations,
+            key.as_ref(),
+            operand.as_ref(),
+        );
+        self
+    }
+}
+
+fn merge_to(keyspace: &Keyspace, operations: &mut Operations, key: &[u8], operand: &[u8]) {
+    let tree = keyspace.tree();
+    match keyspace.store().check_merges(tree) {
+        Ok(()) => operations.merge(tree.id(), key, operand),
+        Err(error) => operations.refuse(error),
     }
 }

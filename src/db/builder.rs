@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::operator::{MergeOperator, Operator};
 use crate::options::{Compaction, FilterResidency, Options, Strategy};
 use crate::storage::{Disk, Storage};
 use crate::store::Session;
@@ -97,6 +98,34 @@ impl Builder {
             options: Options::default(),
             storage: None,
         }
+    }
+
+    /// How operands become values: see [`Keyspace::merge`]. Default none, and merges are refused.
+    ///
+    /// A store with operands can be opened without their operator. Lookups of keys that have
+    /// operands return [`Error::NoOperator`](crate::Error::NoOperator) then; everything else works.
+    ///
+    /// ```
+    /// use criba::{Db, Error, Strategy, operator::{Add, Max}};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path).operator(Max).open()?;
+    /// db.merge("best", "0712")?;
+    /// db.merge("best", "0650")?;
+    /// assert_eq!(db.get("best")?.unwrap(), "0712");
+    /// # db.close()?;
+    /// // What an operator needs, FIFO throws away.
+    /// let fifo = Strategy::Fifo { bytes: 1 << 30, age: None };
+    /// let refused = Db::builder(&path).operator(Add::i64()).strategy(fifo).open();
+    /// assert!(matches!(refused, Err(Error::Invalid(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn operator(mut self, operator: impl MergeOperator + 'static) -> Builder {
+        self.options.tree.operator = Operator::new(operator);
+        self
     }
 
     /// How the tree is kept in shape. Default [`Strategy::Leveled`].

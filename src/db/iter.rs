@@ -15,7 +15,8 @@ use crate::tree::{Scan, Tree};
 /// holds on to the files and memtables of that moment, so drop it when it is no longer needed.
 /// Reads one data block for each block's worth of entries.
 ///
-/// After an error it ends.
+/// After an error it ends, unless the error is about the operands of one key
+/// ([`Error::Operator`], [`Error::NoOperator`]): then it goes on behind that key.
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {
@@ -73,7 +74,10 @@ impl Iter {
             },
             Err(forked) => Err(forked),
         };
-        self.ended = !matches!(found, Ok(true));
+        self.ended = match &found {
+            Ok(found) => !found,
+            Err(error) => !error.is_of_operands(),
+        };
         found
     }
 

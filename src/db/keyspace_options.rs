@@ -1,5 +1,6 @@
 //! Options of a keyspace.
 
+use crate::operator::{MergeOperator, Operator};
 use crate::options::{Compression, FilterPolicy, Strategy, TreeOptions};
 
 /// Options of a keyspace: see [`Db::keyspace_with`](crate::Db::keyspace_with). They begin as those of the
@@ -229,6 +230,27 @@ impl KeyspaceOptions {
     /// ```
     pub fn merge_when_idle(mut self, merges: bool) -> KeyspaceOptions {
         self.tree.shape.merge_when_idle = merges;
+        self
+    }
+
+    /// How operands of [`Keyspace::merge`](crate::Keyspace::merge) become a value: see
+    /// [`Builder::operator`](crate::Builder::operator).
+    ///
+    /// ```
+    /// use criba::operator::Max;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let best = db.keyspace_with("best", |options| options.operator(Max))?;
+    /// best.merge("player", "0711")?;
+    /// best.merge("player", "0350")?;
+    /// assert_eq!(best.get("player")?.unwrap(), "0711");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn operator(mut self, operator: impl MergeOperator + 'static) -> KeyspaceOptions {
+        self.tree.operator = Operator::new(operator);
         self
     }
 }

@@ -8,6 +8,7 @@ mod handle;
 mod iter;
 mod keyspace;
 mod keyspace_options;
+mod merge;
 mod repair;
 mod segment_options;
 mod session_options;

@@ -191,6 +191,34 @@ impl Snapshot {
         self.tree.get(key.as_ref(), || held.sequence)
     }
 
+    /// The value and the operands of a key, not combined: see [`Keyspace::operands`](crate::Keyspace::operands).
+    ///
+    /// ```
+    /// use criba::{Db, operator::Max};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = Db::builder(&path).operator(Max).open()?;
+    /// db.merge("best", "0712")?;
+    /// let before = db.snapshot();
+    /// db.merge("best", "0650")?;
+    /// let (value, operands) = before.operands("best")?;
+    /// assert!(value.is_none());
+    /// assert_eq!(operands, ["0712"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Keyspace::operands`](crate::Keyspace::operands).
+    pub fn operands(&self, key: impl AsRef<[u8]>) -> Result<(Option<Slice>, Vec<Slice>)> {
+        self.check()?;
+        let held = &self.held;
+        self.tree.operands(key.as_ref(), || held.sequence)
+    }
+
     /// The values of many keys, in the order of the keys: see
     /// [`Keyspace::get_many`](crate::Keyspace::get_many).
     ///

@@ -38,6 +38,15 @@ impl<'a> Operation<'a> {
         }
     }
 
+    pub(crate) fn merge(keyspace: KeyspaceId, key: &'a [u8], operand: &'a [u8]) -> Operation<'a> {
+        Operation {
+            keyspace,
+            kind: Kind::Operand,
+            key,
+            value: operand,
+        }
+    }
+
     #[inline]
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         if self.keyspace == KeyspaceId::DEFAULT {
@@ -48,7 +57,7 @@ impl<'a> Operation<'a> {
         }
         varint::encode(self.key.len() as u64, out);
         out.extend_from_slice(self.key);
-        if self.kind == Kind::Value {
+        if self.kind.has_value() {
             varint::encode(self.value.len() as u64, out);
             out.extend_from_slice(self.value);
         }
@@ -57,7 +66,7 @@ impl<'a> Operation<'a> {
     pub(crate) fn encoded_bytes(&self) -> usize {
         let prefixed = |bytes: &[u8]| varint::bytes(bytes.len() as u64).saturating_add(bytes.len());
         let value_bytes = match self.kind {
-            Kind::Value => prefixed(self.value),
+            Kind::Value | Kind::Operand => prefixed(self.value),
             Kind::Tombstone => 0,
         };
         prefixed(self.key)
@@ -158,7 +167,9 @@ impl<'a> Operations<'a> {
         };
         let key = bounded(&mut cursor, "operation.key", MAX_KEY_BYTES)?;
         let value = match kind {
-            Kind::Value => bounded(&mut cursor, "operation.value", MAX_VALUE_BYTES)?,
+            Kind::Value | Kind::Operand => {
+                bounded(&mut cursor, "operation.value", MAX_VALUE_BYTES)?
+            }
             Kind::Tombstone => &[],
         };
         self.cursor = cursor;
@@ -211,6 +222,7 @@ mod tests {
             Operation::delete(KeyspaceId::DEFAULT, b""),
             Operation::put(KeyspaceId(1), b"", b""),
             Operation::delete(KeyspaceId(u32::MAX), b"k"),
+            Operation::merge(KeyspaceId(3), b"key", b"more"),
         ];
         let mut payload = Vec::new();
         for operation in &operations_of {
@@ -223,7 +235,7 @@ mod tests {
         while let Some(operation) = operations.next().unwrap() {
             seen.push(operation);
         }
-        assert_eq!((seen, count(&payload)), (operations_of.to_vec(), Ok(4)));
+        assert_eq!((seen, count(&payload)), (operations_of.to_vec(), Ok(5)));
         // The default keyspace is not named, and there are no more than 2^32.
         for malformed in [
             &[0x80, 0, 0][..],

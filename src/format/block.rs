@@ -133,7 +133,7 @@ impl Builder {
             (age << 2) | u64::from(entry.kind.to_u8()),
             &mut self.payload,
         );
-        if entry.kind == Kind::Value {
+        if entry.kind.has_value() {
             varint::encode(entry.value.len() as u64, &mut self.payload);
         }
         self.payload.extend_from_slice(suffix);
@@ -329,7 +329,7 @@ impl Shape {
         let kind = u8::try_from(tag & 3).ok().and_then(Kind::from_u8);
         let kind = kind.ok_or("entry.tag: unknown kind")?;
         let value_len = match kind {
-            Kind::Value => number("entry.value_len: not a whole number")?,
+            Kind::Value | Kind::Operand => number("entry.value_len: not a whole number")?,
             Kind::Tombstone => 0,
         };
         let (suffix_len, value_len) = (to_usize(suffix_len), to_usize(value_len));

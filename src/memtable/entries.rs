@@ -2,6 +2,9 @@
 //!
 //! An entry is eight bytes of sequence and kind, the lengths of key and value as varints, the key
 //! and the value. It is named by the number of its chunk and its place there, and never moves.
+//!
+//! An operand may have a *summary* behind it: what it and all older operands of its key in this
+//! table come to. A reader that meets one need not look at those.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Weak};
@@ -17,6 +20,15 @@ use super::sync::{CHUNK_BYTES_MIN, OnceLock};
 
 /// Bytes of sequence and kind, before the lengths.
 const STAMP_BYTES: usize = 8;
+
+/// Bits of a stamp that are the kind.
+const CODE_BITS: u32 = 2;
+const CODE_MASK: u64 = (1 << CODE_BITS) - 1;
+
+/// The kind of an operand with a summary: its value is the operand, the summary, and the length of
+/// the operand.
+const SUMMED: u8 = 3;
+const LENGTH_BYTES: usize = 4;
 
 /// Bytes of usual entries. Of longer ones the processor fetches the rest by itself.
 const USUAL_BYTES: usize = 160;
@@ -75,6 +87,25 @@ impl EntryRef {
     }
 }
 
+/// What a new entry holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content<'a> {
+    pub(super) kind: Kind,
+    pub(super) value: &'a [u8],
+    /// Only of an operand.
+    pub(super) summary: Option<&'a [u8]>,
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn of(kind: Kind, value: &'a [u8]) -> Content<'a> {
+        Content {
+            kind,
+            value,
+            summary: None,
+        }
+    }
+}
+
 /// An entry in its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
@@ -83,9 +114,10 @@ pub(super) struct Entry<'a> {
     start: usize,
     bytes: &'a [u8],
     key_bytes: usize,
+    /// Of the value, with the summary if there is one.
     value_bytes: usize,
     pub(super) sequence: Sequence,
-    pub(super) kind: Kind,
+    code: u8,
 }
 
 impl<'a> Entry<'a> {
@@ -99,13 +131,40 @@ impl<'a> Entry<'a> {
         Slice::from_chunk(Arc::clone(self.chunk), range)
     }
 
+    #[inline]
+    pub(super) fn kind(&self) -> Kind {
+        match self.code {
+            0 => Kind::Tombstone,
+            1 => Kind::Value,
+            _ => Kind::Operand,
+        }
+    }
+
     pub(super) fn value(&self) -> &'a [u8] {
-        &self.bytes[self.key_bytes..][..self.value_bytes]
+        &self.bytes[self.key_bytes..][..self.own_bytes()]
     }
 
     pub(super) fn value_slice(&self) -> Slice {
         let start = self.start + self.key_bytes;
-        Slice::from_chunk(Arc::clone(self.chunk), start..start + self.value_bytes)
+        Slice::from_chunk(Arc::clone(self.chunk), start..start + self.own_bytes())
+    }
+
+    /// What this operand and all older ones of the key in this table come to, if it is known.
+    pub(super) fn summary(&self) -> Option<Slice> {
+        let start = self.start + self.key_bytes;
+        let range = start + self.own_bytes()..start + self.value_bytes - LENGTH_BYTES;
+        (self.code == SUMMED).then(|| Slice::from_chunk(Arc::clone(self.chunk), range))
+    }
+
+    /// Bytes of the value itself.
+    #[inline]
+    fn own_bytes(&self) -> usize {
+        if self.code != SUMMED {
+            return self.value_bytes;
+        }
+        let all = &self.bytes[self.key_bytes..][..self.value_bytes];
+        let length = all.last_chunk().copied().unwrap_or_default();
+        u32::from_le_bytes(length) as usize
     }
 
     /// The order of entries: key ascending, then newest first.
@@ -161,16 +220,24 @@ impl Entries {
         &self,
         adder: &mut Adder,
         (key, sequence): (&[u8], Sequence),
-        (kind, value): (Kind, &[u8]),
+        content: Content<'_>,
     ) -> EntryRef {
-        let stamp = sequence.0 << 1 | u64::from(kind.to_u8());
+        let Content { kind, value, .. } = content;
+        // At most `MAX_VALUE_BYTES`.
+        let length = (value.len() as u32).to_le_bytes();
+        let (code, summary, length) = match content.summary {
+            Some(summary) => (SUMMED, summary, &length[..]),
+            None => (kind.to_u8(), &[][..], &[][..]),
+        };
+        let value_bytes = value.len() + summary.len() + length.len();
+        let stamp = sequence.0 << CODE_BITS | u64::from(code);
         adder.header.clear();
         adder.header.extend(stamp.to_le_bytes());
         varint::encode(key.len() as u64, &mut adder.header);
-        varint::encode(value.len() as u64, &mut adder.header);
-        let bytes = adder.header.len() + key.len() + value.len();
+        varint::encode(value_bytes as u64, &mut adder.header);
+        let bytes = adder.header.len() + key.len() + value_bytes;
         let padding = &[0; UNIT][..bytes.next_multiple_of(UNIT) - bytes];
-        let parts = [&adder.header[..], key, value, padding];
+        let parts = [&adder.header[..], key, value, summary, length, padding];
         let bytes = bytes + padding.len();
         adder.bytes += bytes as u64;
         if let Some((filler, number)) = &mut adder.filler
@@ -223,12 +290,8 @@ impl Entries {
             bytes: &bytes[header_bytes..],
             key_bytes: key_bytes as usize,
             value_bytes: value_bytes as usize,
-            sequence: Sequence(stamp >> 1),
-            kind: if stamp & 1 == 1 {
-                Kind::Value
-            } else {
-                Kind::Tombstone
-            },
+            sequence: Sequence(stamp >> CODE_BITS),
+            code: (stamp & CODE_MASK) as u8,
         }
     }
 }

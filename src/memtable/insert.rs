@@ -4,9 +4,9 @@
 //! next one begins behind it. As long as it was the last there was no telling what its keys have in
 //! common: then it is *closed*, which is to say that another with better heads takes its place.
 
-use crate::key::{Kind, long_head};
+use crate::key::long_head;
 
-use super::entries::{Adder, EntryRef};
+use super::entries::{Adder, Content, EntryRef};
 use super::node::{Inner, Leaf, NODES_MAX, NodeRef, Order, Prefix, head};
 use super::tree::{COMMON_BYTES_MAX, Target, Tree};
 
@@ -239,12 +239,12 @@ impl Tree {
         inserter: &mut Inserter,
         spot: Spot,
         target: Target<'_>,
-        value: (Kind, &[u8]),
+        content: Content<'_>,
     ) -> Option<EntryRef> {
         let Target { key, sequence } = target;
         let entry = self
             .entries
-            .add(&mut inserter.adder, (key, sequence), value);
+            .add(&mut inserter.adder, (key, sequence), content);
         let end = |leaf| End {
             leaf,
             last: entry,

@@ -14,6 +14,7 @@
 mod entries;
 mod insert;
 mod node;
+mod operands;
 mod pool;
 mod sync;
 #[cfg(test)]
@@ -35,8 +36,9 @@ use criba_filters::KeyHash;
 use criba_filters::segment::MemoryBloom;
 use criba_filters::store::{AtomicSketch, KeySketch};
 
-use entries::EntryRef;
+use entries::{Content, EntryRef};
 use insert::{Inserter, Spot};
+use operands::Pending;
 use tree::{Target, Tree};
 
 pub(crate) use walk::Walk;
@@ -61,13 +63,16 @@ pub(crate) struct Memtable {
     /// Distinct keys, and those of them whose newest entry is a tombstone.
     keys: AtomicU64,
     deleted_keys: AtomicU64,
-    /// Keys that were ever given a value here, and keys that were ever deleted.
+    /// Keys that were ever given a value or an operand here, and keys that were ever deleted.
     values: AtomicSketch,
     deletions: AtomicSketch,
     /// One of [`SAMPLED_OF`] keys, and whether its newest entry is a value: how keys lie.
     sample: Mutex<BTreeMap<Slice, bool>>,
     /// Least sequence of any entry.
     sequence_min: AtomicU64,
+    /// Operands since the last summary of their key, and the memory that takes.
+    pending: Mutex<Pending>,
+    pending_bytes: AtomicU64,
 }
 
 /// The right to add entries: nobody else does as long as there is one.
@@ -114,6 +119,8 @@ impl Memtable {
             deletions: AtomicSketch::default(),
             sample: Mutex::default(),
             sequence_min: AtomicU64::new(u64::MAX),
+            pending: Mutex::default(),
+            pending_bytes: AtomicU64::new(0),
         }
     }
 
@@ -151,7 +158,7 @@ impl Memtable {
         }
         let before = next.map(|next| self.tree.entry(next));
         let was_deleted = match before.filter(|before| before.key() == key) {
-            Some(before) => before.kind == Kind::Tombstone,
+            Some(before) => before.kind() == Kind::Tombstone,
             None => {
                 add(&self.keys, 1);
                 false
@@ -185,7 +192,18 @@ impl Memtable {
             return None;
         }
         let entry = self.tree.entry(self.tree.first(Target { key, sequence })?);
-        (entry.key() == key).then(|| (entry.kind, entry.value_slice()))
+        (entry.key() == key).then(|| (entry.kind(), entry.value_slice()))
+    }
+
+    /// Adds the operands of `key` that are at most `sequence`, newest first; returns the value or
+    /// tombstone that they stand on, if it is here.
+    pub(crate) fn operands(
+        &self,
+        key: &[u8],
+        sequence: Sequence,
+        operands: &mut Vec<Slice>,
+    ) -> Option<(Kind, Slice)> {
+        operands::collect(&self.tree, Target { key, sequence }, operands)
     }
 
     /// The sequence of the newest entry of `key`.
@@ -230,7 +248,7 @@ impl Memtable {
         self.keys.load(Memory::Relaxed)
     }
 
-    /// Keys whose newest entry is a value.
+    /// Keys whose newest entry is a value or an operand.
     pub(crate) fn value_count(&self) -> u64 {
         let deleted = self.deleted_keys.load(Memory::Relaxed);
         self.key_count().saturating_sub(deleted)
@@ -300,7 +318,7 @@ impl Memtable {
                 }
                 if last != Some(key) {
                     keys += 1;
-                    values += u64::from(entry.kind == Kind::Value);
+                    values += u64::from(entry.kind().has_value());
                     last = Some(key);
                 }
             }
@@ -341,14 +359,62 @@ impl Insert<'_> {
         hash: KeyHash,
         (key, sequence, kind, value): (&[u8], Sequence, Kind, &[u8]),
     ) {
+        self.add_content(place, hash, (key, sequence), Content::of(kind, value));
+    }
+
+    /// The same for an operand with what it and all older ones of the key here come to: the key has
+    /// no other entry here.
+    pub(crate) fn add_summed(
+        &mut self,
+        place: Place,
+        hash: KeyHash,
+        (key, sequence, operand): (&[u8], Sequence, &[u8]),
+        summary: &[u8],
+    ) {
+        let content = Content {
+            kind: Kind::Operand,
+            value: operand,
+            summary: Some(summary),
+        };
+        self.add_content(place, hash, (key, sequence), content);
+    }
+
+    /// Counts an operand that is about to be added; whether it should have a summary.
+    pub(crate) fn counts_operand(&self, hash: KeyHash, bytes: usize) -> bool {
+        let mut pending = lock(&self.table.pending);
+        let is_due = pending.count(hash, bytes);
+        let bytes = pending.bytes();
+        self.table.pending_bytes.store(bytes, Memory::Relaxed);
+        is_due
+    }
+
+    /// The operands of the key were summed up in so many bytes, or could not be.
+    pub(crate) fn note_summary(&self, hash: KeyHash, bytes: Option<usize>) {
+        lock(&self.table.pending).note_summary(hash, bytes);
+    }
+
+    /// All operands of the key that no newer entry hides, newest first; returns what they stand on.
+    pub(crate) fn operands(&self, key: &[u8], operands: &mut Vec<Slice>) -> Option<(Kind, Slice)> {
+        self.table.operands(key, Sequence(u64::MAX), operands)
+    }
+
+    #[inline]
+    fn add_content(
+        &mut self,
+        place: Place,
+        hash: KeyHash,
+        (key, sequence): (&[u8], Sequence),
+        content: Content<'_>,
+    ) {
         let Insert { table, inserter } = self;
         let least = table.sequence_min.load(Memory::Relaxed).min(sequence.0);
         table.sequence_min.store(least, Memory::Relaxed);
         table.filter.insert_alone(hash);
         let target = Target { key, sequence };
-        let next = table.tree.insert(inserter, place.0, target, (kind, value));
-        table.count_key(hash, key, kind, next);
-        table.bytes.store(inserter.bytes(), Memory::Relaxed);
+        let next = table.tree.insert(inserter, place.0, target, content);
+        table.count_key(hash, key, content.kind, next);
+        let bytes = inserter.bytes() + table.pending_bytes.load(Memory::Relaxed);
+        table.bytes.store(bytes, Memory::Relaxed);
         add(&table.count, 1);
     }
 }

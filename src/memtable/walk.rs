@@ -144,7 +144,7 @@ impl Cursor for Walk {
         self.current().map_or(NO_ENTRY, |entry| block::Entry {
             key: entry.key(),
             sequence: entry.sequence,
-            kind: entry.kind,
+            kind: entry.kind(),
             value: entry.value(),
         })
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 
 use super::{Access, Compression, Create, FilterPolicy, Options, Strategy, TreeOptions};
+use crate::format::manifest::NAME_BYTES_MAX;
 use criba_filters::segment::CustomFilters;
 
 /// Smallest and largest target size of a data block, in bytes.
@@ -80,7 +81,26 @@ impl TreeOptions {
             within("fifo bytes", &bytes, &FIFO_BYTES)?;
             check_age(age)?;
         }
-        Ok(())
+        self.check_operator()
+    }
+
+    fn check_operator(&self) -> Result<()> {
+        let Some(name) = self.operator.name() else {
+            return Ok(());
+        };
+        within(
+            "bytes of the operator's name",
+            &name.len(),
+            &(1..=NAME_BYTES_MAX),
+        )?;
+        match self.shape.strategy {
+            Strategy::Fifo { .. } => Err(Error::Invalid(
+                "an operator needs the older entries of a key, which Strategy::Fifo removes; choose \
+                  another strategy, or no operator"
+                    .into(),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

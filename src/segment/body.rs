@@ -28,6 +28,11 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// Whether a key may have more than one entry here.
+    pub(super) fn has_versions(&self) -> bool {
+        self.properties.entries != self.properties.keys
+    }
+
     /// Whether a block that was just read and verified stays in memory in the map of the file.
     pub(super) fn keeps_mapped(&self, ordinal: u32, block: &Block) -> bool {
         match &self.mapped {

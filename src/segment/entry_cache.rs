@@ -65,10 +65,7 @@ impl EntryCache {
             return None;
         }
         let end = entry.bytes.len();
-        Some(Hit {
-            kind: entry.kind,
-            value: entry.bytes.into_part(key_len..end),
-        })
+        Some(Hit::of(entry.kind, entry.bytes.into_part(key_len..end)))
     }
 
     /// Takes the newest entry of a key in a segment if it is offered for the second time: most keys

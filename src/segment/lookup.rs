@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::format::block::{Found, search_alone};
-use crate::key::Sequence;
+use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
 use criba_filters::KeyHash;
 use criba_filters::segment::{Answer, Begun};
@@ -282,12 +282,22 @@ impl Segment {
             match found.map_err(|malformed| self.malformed_block(body, block, &malformed))? {
                 Found::Absent => return Ok(None),
                 Found::Entry {
+                    kind: kind @ Kind::Operand,
+                    sequence,
+                    value: (start, end),
+                } if body.has_versions() => {
+                    let value = content.payload.slice(start..end);
+                    let older = self.find_older(body, (block, content), sequence, lookup)?;
+                    let older = Some(older.into_boxed_slice());
+                    return Ok(Some(Hit { kind, value, older }));
+                }
+                Found::Entry {
                     kind,
                     value: (start, end),
                     ..
                 } => {
                     let value = content.payload.into_part_alone(start..end);
-                    let hit = Hit { kind, value };
+                    let hit = Hit::of(kind, value);
                     if !is_enough {
                         self.offer(lookup, &hit);
                     }
@@ -302,6 +312,44 @@ impl Segment {
             }
         }
         Ok(None)
+    }
+
+    /// Finds what an operand stands on here: the entries of the key that are older, from the block in
+    /// which it was found on, down to the first that is no operand.
+    #[cold]
+    fn find_older(
+        &self,
+        body: &Body,
+        (mut block, mut content): (u32, Block),
+        mut newer: Sequence,
+        lookup: &mut Lookup<'_>,
+    ) -> Result<Vec<Hit>> {
+        let key = lookup.wanted.key;
+        let mut older = Vec::new();
+        let last_block = body.fences.last_block_of(key);
+        loop {
+            let below = Sequence(newer.0.saturating_sub(1));
+            let found = content.shape.search(&content.payload, key, below, None);
+            match found.map_err(|malformed| self.malformed_block(body, block, &malformed))? {
+                Found::Entry {
+                    kind,
+                    sequence,
+                    value: (start, end),
+                } => {
+                    let value = content.payload.slice(start..end);
+                    older.push(Hit::of(kind, value));
+                    if kind != Kind::Operand {
+                        return Ok(older);
+                    }
+                    newer = sequence;
+                }
+                Found::Beyond if block < last_block => {
+                    block += 1;
+                    content = self.block(body, block, lookup.caches, &mut lookup.cost)?;
+                }
+                Found::Absent | Found::Beyond => return Ok(older),
+            }
+        }
     }
 
     /// Reads a block for one entry, or only the group that a filter named.
@@ -325,7 +373,12 @@ impl Segment {
             if !is_wanted
                 && let Some(group) = self.group_from_file(body, ordinal, mark, &mut lookup.cost)?
             {
-                return self.search_group(body, ordinal, group, lookup);
+                let hit = self.search_group(body, ordinal, group, lookup)?;
+                // What an operand stands on may be in the next group.
+                let is_operand = hit.as_ref().is_some_and(|hit| hit.kind == Kind::Operand);
+                if !(is_operand && body.has_versions()) {
+                    return Ok(Read::Group(hit));
+                }
             }
         }
         let block = self.block_from_file(body, ordinal, &mut lookup.cost)?;
@@ -350,22 +403,24 @@ impl Segment {
         ordinal: u32,
         group: Slice,
         lookup: &Lookup<'_>,
-    ) -> Result<Read> {
+    ) -> Result<Option<Hit>> {
         let found = search_alone(&group, lookup.wanted.key)
             .map_err(|malformed| self.malformed_block(body, ordinal, &malformed))?;
-        Ok(Read::Group(match found {
+        Ok(match found {
             Found::Entry {
                 kind,
                 value: (start, end),
                 ..
             } => {
                 let value = group.into_part_alone(start..end);
-                let hit = Hit { kind, value };
-                self.offer(lookup, &hit);
+                let hit = Hit::of(kind, value);
+                if !(kind == Kind::Operand && body.has_versions()) {
+                    self.offer(lookup, &hit);
+                }
                 Some(hit)
             }
             Found::Absent | Found::Beyond => None,
-        }))
+        })
     }
 
     /// Offers an entry that was found to those that are kept by themselves.

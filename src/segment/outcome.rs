@@ -9,6 +9,20 @@ use criba_filters::segment::Answer;
 pub(crate) struct Hit {
     pub(crate) kind: Kind,
     pub(crate) value: Slice,
+    /// Behind an operand: the older entries of the key in the same segment, newest first, down to the
+    /// first that is no operand. `None` for none.
+    pub(crate) older: Option<Box<[Hit]>>,
+}
+
+impl Hit {
+    #[inline]
+    pub(crate) fn of(kind: Kind, value: Slice) -> Hit {
+        Hit {
+            kind,
+            value,
+            older: None,
+        }
+    }
 }
 
 /// What one lookup asked for and read in one segment.

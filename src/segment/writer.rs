@@ -239,7 +239,8 @@ impl Writer {
         let hash = (self.options.hash_key)(self.options.hash_seed, key);
         let sketches = &mut self.properties.sketches;
         let sketch = match kind {
-            Kind::Value => &mut sketches.values,
+            // With what it stands on an operand is a value.
+            Kind::Value | Kind::Operand => &mut sketches.values,
             Kind::Tombstone => &mut sketches.deleted,
         };
         sketch.get_or_insert_default().insert(hash);

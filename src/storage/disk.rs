@@ -283,11 +283,6 @@ impl Storage for Disk {
     }
 }
 
-/// Gives a file another name beside the one it has.
-pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::hard_link(from, to)
-}
-
 /// Whether anything has this name.
 pub(crate) fn is_there(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()

@@ -9,6 +9,7 @@ mod append;
 mod counting;
 mod disk;
 mod limit;
+mod link;
 mod mappable;
 mod room;
 mod window;
@@ -16,6 +17,7 @@ mod window;
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
 pub(crate) use disk::{is_there, real_path, rename_directory};
+pub(crate) use link::link;
 
 use std::any::Any;
 use std::fmt;
@@ -239,13 +241,6 @@ pub(crate) fn copy(storage: &dyn Storage, name: &str, to: &str) -> io::Result<()
     }
     new.sync()?;
     storage.rename(&next, to)
-}
-
-/// Gives a file of one storage the same name in another, if both are on one file system. The name
-/// is durable once the directory is synced.
-pub(crate) fn link(from: &dyn Storage, name: &str, to: &dyn Storage) -> bool {
-    let paths = from.local_path(name).zip(to.local_path(name));
-    paths.is_some_and(|(from, to)| disk::link(&from, &to).is_ok())
 }
 
 /// What is appended to the name of a file that is kept although it cannot be used.

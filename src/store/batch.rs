@@ -27,6 +27,13 @@ impl Operations {
         }
     }
 
+    pub(crate) fn merge(&mut self, keyspace: KeyspaceId, key: &[u8], operand: &[u8]) {
+        if self.accepts(key, operand) {
+            Operation::merge(keyspace, key, operand).encode(&mut self.payload);
+            self.count += 1;
+        }
+    }
+
     pub(crate) fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) {
         if self.accepts(key, &[]) {
             Operation::delete(keyspace, key).encode(&mut self.payload);

@@ -166,6 +166,7 @@ impl Store {
         let before = table.bytes();
         let (hash_seed, place) = (tree.hash_seed(), (keyspace, table));
         let insertion = Insertion::begin(place, hash_seed, first, operations);
+        let insertion = insertion.summing(tree.operator());
         append()?;
         // Before the writes become visible: see `tombstone_gaps.rs`.
         let mut writes = tree.gaps().writes();
@@ -183,6 +184,26 @@ impl Store {
         let spares = Arc::downgrade(self.flusher().spares());
         let keyspaces = self.trees().count() as u64;
         Memtable::with_spares(capacity(self.options().memtable_bytes, keyspaces), spares)
+    }
+
+    /// Whether operands may be written to a keyspace. From the first on, the manifest has the name of
+    /// its operator.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] without an operator: nobody could read them.
+    pub(crate) fn check_merges(&self, tree: &Tree) -> Result<()> {
+        let Some(name) = tree.operator().name() else {
+            return Err(Error::Invalid(
+                "the keyspace was opened without an operator, so a merge has no meaning; give one to \
+                 Builder::operator or KeyspaceOptions::operator, or put a value"
+                    .into(),
+            ));
+        };
+        match tree.recorded_operator() {
+            Some(_) => Ok(()),
+            None => self.record_operator(tree, name),
+        }
     }
 
     /// Makes everything that was written before survive power loss.

@@ -34,6 +34,7 @@ impl Store {
             Some(tree) => tree,
             None => self.make_keyspace(name)?,
         };
+        tree.check_operator(options.as_ref().unwrap_or(tree.defaults()))?;
         let was_open = tree.is_open();
         let wanted = options.as_ref().map(|options| format!("{options:?}"));
         let opened = tree.open(options);
@@ -92,6 +93,29 @@ impl Store {
         writing.actives().add(&tree, None);
         self.trees().add(&tree);
         Ok(tree)
+    }
+
+    /// Writes the name of a keyspace's operator down, before its first operand.
+    #[cold]
+    pub(super) fn record_operator(&self, tree: &Tree, name: &str) -> Result<()> {
+        self.monitor().check_writable()?;
+        let mut writing = self.log().turn();
+        self.monitor().check_writable()?;
+        if tree.recorded_operator().is_some() {
+            return Ok(());
+        }
+        tree.check(&tree.view())?;
+        self.begin_session(&mut writing)?;
+        self.services().catalog.commit(|_, edit| {
+            let keyspace = KeyspaceMeta {
+                name: tree.name().to_owned(),
+                operator: name.to_owned(),
+            };
+            edit.keyspaces.push((tree.id(), keyspace));
+            Ok(())
+        })?;
+        tree.note_operator(name);
+        Ok(())
     }
 
     /// Drops a keyspace with all that is in it. Returns whether it was there.

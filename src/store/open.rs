@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::journal::{self, Expect, Point, Recovered};
 use crate::key::{KeyspaceId, Sequence};
-use crate::manifest::{self, CURRENT, Manifest};
+use crate::manifest::{self, CURRENT, KeyspaceMeta, Manifest};
 use crate::memtable::Memtable;
 use crate::options::{Access, Create, Options, Recovery};
 use crate::segment::{self, Caches, Segment, SegmentFiles};
@@ -218,10 +218,7 @@ impl Opener {
         } else {
             recovered.watermark.min(last)
         };
-        let names: Vec<(KeyspaceId, String)> = {
-            let all = manifest.state().keyspaces().iter();
-            all.map(|(id, one)| (*id, one.name.clone())).collect()
-        };
+        let names = manifest.state().keyspaces().clone();
         let services = self.services(manifest);
         let (trees, actives) = self.trees(&services, names, versions, tables)?;
         let found = RecoveredLog {
@@ -254,24 +251,26 @@ impl Opener {
     fn trees(
         &self,
         services: &Arc<Services>,
-        names: Vec<(KeyspaceId, String)>,
+        names: BTreeMap<KeyspaceId, KeyspaceMeta>,
         mut versions: BTreeMap<KeyspaceId, Version>,
         mut tables: RecoveredTables,
     ) -> Result<(Trees, Actives)> {
         let defaults = Arc::new(self.options.tree.clone());
         let (mut actives, mut all) = (Actives::default(), BTreeMap::new());
-        for (id, name) in names {
+        for (id, KeyspaceMeta { name, operator }) in names {
             let active = tables.tables.remove(&id).map(Arc::new);
             let version = Arc::new(versions.remove(&id).unwrap_or_default());
             let shown = active.clone().unwrap_or_else(Memtable::none);
             let view = View::new(shown, Vec::new(), version);
             let tree = Arc::new(Tree::new(services, (id, &name), &defaults, view));
+            tree.note_operator(&operator);
             actives.add(&tree, active);
             all.insert(id, tree);
         }
         let default = all.remove(&KeyspaceId::DEFAULT).ok_or_else(|| Error::Bug {
             what: "a store without the default keyspace".into(),
         })?;
+        default.check_operator(&defaults)?;
         default.open(None);
         Ok((Trees::new(default, all.into_values()), actives))
     }
@@ -367,7 +366,8 @@ impl Opener {
     fn no_tables(&self, manifest: &Manifest) -> RecoveredTables {
         let state = manifest.state();
         let keyspaces = state.keyspaces().len() as u64;
-        RecoveredTables::of(state, capacity(self.options.memtable_bytes, keyspaces))
+        let bytes = capacity(self.options.memtable_bytes, keyspaces);
+        RecoveredTables::of(state, bytes, &self.options.tree.operator)
     }
 
     fn replay_strictly(

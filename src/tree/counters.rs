@@ -28,9 +28,10 @@ use crate::sharded_counter::ShardedCounter;
 pub struct LookupStats {
     /// All lookups.
     pub lookups: u64,
-    /// Answered by a memtable.
+    /// Answered by memtables.
     pub memtable_hits: u64,
-    /// Answered by a segment.
+    /// Answered by a segment, or by operands in several, or by operands in memtables for which
+    /// segments were asked, too.
     pub segment_hits: u64,
     /// The key was nowhere.
     pub absent: u64,

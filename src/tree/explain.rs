@@ -67,10 +67,10 @@ pub struct Explanation {
     /// The value, if the key is there.
     pub value: Option<Slice>,
     /// The memtables and runs that were asked, in order. The lookup ends with the first one that
-    /// has an answer.
+    /// has an answer, or, behind operands, with the first value or tombstone.
     pub steps: Vec<Step>,
     /// Data blocks that the same lookup would ask for if no segment had a filter: one for each
-    /// segment that covers the key, up to the one that has it.
+    /// segment that covers the key, up to the one with which it ends.
     pub blocks_without_filters: u64,
 }
 
@@ -241,6 +241,8 @@ pub enum Outcome {
     Found,
     /// A tombstone was found: the key was deleted.
     Deleted,
+    /// An operand was found, or several: the lookup goes on to what they stand on.
+    Operand,
 }
 
 impl Explanation {
@@ -382,6 +384,7 @@ impl fmt::Display for Step {
             Outcome::FalsePositive => "absent, read in vain",
             Outcome::Found => "found",
             Outcome::Deleted => "deleted",
+            Outcome::Operand => "operand, goes on",
         };
         write!(f, ": {outcome} [{:?}]", self.took)
     }
@@ -400,6 +403,7 @@ fn found(hit: Option<&Hit>) -> Option<Outcome> {
     hit.map(|hit| match hit.kind {
         Kind::Value => Outcome::Found,
         Kind::Tombstone => Outcome::Deleted,
+        Kind::Operand => Outcome::Operand,
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::compaction::{Output, Retain};
 use crate::cursor::{Cursor, Direction};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::{SegmentMeta, Traffic};
 use crate::memtable::Memtable;
 use crate::segment::{Finished, NewFile, Segment, SegmentFiles};
@@ -43,7 +43,8 @@ impl Tree {
         table: &Arc<Memtable>,
         output: &mut Output<'_>,
     ) -> Result<()> {
-        let mut retain = Retain::new(self.services().snapshots.sequences());
+        let snapshots = self.services().snapshots.sequences();
+        let mut retain = Retain::new(snapshots, self.operator().clone());
         let mut walk = table.walk(Direction::Forward, Bound::Unbounded);
         // All that is older is in segments: memtables are flushed in order. Merges only make it
         // less.
@@ -57,15 +58,21 @@ impl Tree {
         let mut seen = 0;
         while walk.advance()? {
             seen += 1;
-            let entry = walk.entry();
-            if retain.keeps(&entry, is_oldest) {
-                output.add(&entry)?;
-            }
+            retain.take(&walk.entry(), &is_oldest, &mut |entry| output.add(entry))?;
         }
+        let refusal = retain.finish(&is_oldest, &mut |entry| output.add(entry))?;
+        self.note_refusal("flush", refusal);
         // The journal goes after this, and with it the last copy of what the walk has missed.
         let count = table.entry_count();
         assert_eq!(seen, count, "a flush comes by every entry of the memtable");
         Ok(())
+    }
+
+    /// Operands were written as they are, because the operator has refused them: lookups will, too.
+    pub(super) fn note_refusal(&self, work: &str, refusal: Option<Error>) {
+        if let Some(error) = refusal {
+            self.services().monitor.failed(format!("{work}: {error}"));
+        }
     }
 
     /// Removes what a failed flush or compaction has written.

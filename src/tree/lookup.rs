@@ -3,6 +3,10 @@
 //! A lookup has two steps, so that what the second one reads arrives while others are asked: the
 //! first [`Candidate`]s are begun in all runs, then memtables and runs are asked in turn. What
 //! happens within a segment is in `segment/lookup.rs`.
+//!
+//! A lookup ends with the first entry of the key, unless that is an operand: then it goes on, in the
+//! same memtable or segment and in all older ones, until it meets a value or a tombstone. That way
+//! is apart from the one of all other lookups, which it does not slow down.
 
 use crate::error::Result;
 use crate::key::{Kind, Sequence};
@@ -38,6 +42,15 @@ impl<'a> Candidate<'a> {
             segment.begin(hash, &mut self.begun);
         }
     }
+}
+
+/// A lookup that has met operands, or gathers them.
+struct Asking<'a, O> {
+    wanted: Wanted<'a>,
+    observer: &'a mut O,
+    /// What was met so far, newest first.
+    operands: Vec<Slice>,
+    read: BlocksRead,
 }
 
 fn value_of(hit: Hit) -> Option<Slice> {
@@ -92,6 +105,9 @@ impl Tree {
             candidate.begin(run, wanted.hash, wanted.key);
         }
         if let Some(hit) = lookup_memtables(view, wanted, observer) {
+            if hit.kind == Kind::Operand {
+                return self.combine_from_memtables(view, wanted, observer);
+            }
             self.lookups().memtable_hit();
             return Ok(Some(hit));
         }
@@ -119,36 +135,192 @@ impl Tree {
                     &other
                 }
             };
-            let (run, level) = (ordinal, run.level);
-            let Some(segment) = candidate.segment else {
-                observer.run(Source::NoSegment { run, level }, None);
-                continue;
-            };
-            let mut lookup = Lookup {
-                wanted,
-                caches: self.caches(),
-                cost: LookupCost::default(),
-            };
-            let hit = match O::WATCHES {
-                true => segment.lookup::<true>(&candidate.begun, &mut lookup)?,
-                false => segment.lookup::<false>(&candidate.begun, &mut lookup)?,
-            };
-            let id = segment.meta.id;
-            let asked = Asked {
-                segment,
-                cost: &lookup.cost,
-                hit: hit.as_ref(),
-            };
-            observer.run(Source::Segment { run, level, id }, Some(&asked));
-            read.blocks += lookup.cost.block_reads;
-            read.bytes += lookup.cost.block_bytes;
-            if let Some(hit) = hit {
+            let place = (ordinal, run.level);
+            if let Some(hit) = self.ask_run(place, candidate, wanted, (observer, &mut read))? {
+                if hit.kind == Kind::Operand {
+                    let operands = Vec::new();
+                    let asking = Asking {
+                        wanted,
+                        observer,
+                        operands,
+                        read,
+                    };
+                    return self.combine_from_runs(asking, runs, ordinal, hit);
+                }
                 self.lookups().in_runs(true, read);
                 return Ok(Some(hit));
             }
         }
         self.lookups().in_runs(false, read);
         Ok(None)
+    }
+
+    /// Ends what was begun in a run: its ordinal and level.
+    #[inline(always)]
+    fn ask_run<O: Observer>(
+        &self,
+        (run, level): (usize, u32),
+        candidate: &Candidate<'_>,
+        wanted: Wanted<'_>,
+        (observer, read): (&mut O, &mut BlocksRead),
+    ) -> Result<Option<Hit>> {
+        let Some(segment) = candidate.segment else {
+            observer.run(Source::NoSegment { run, level }, None);
+            return Ok(None);
+        };
+        let mut lookup = Lookup {
+            wanted,
+            caches: self.caches(),
+            cost: LookupCost::default(),
+        };
+        let hit = match O::WATCHES {
+            true => segment.lookup::<true>(&candidate.begun, &mut lookup)?,
+            false => segment.lookup::<false>(&candidate.begun, &mut lookup)?,
+        };
+        let id = segment.meta.id;
+        let asked = Asked {
+            segment,
+            cost: &lookup.cost,
+            hit: hit.as_ref(),
+        };
+        observer.run(Source::Segment { run, level, id }, Some(&asked));
+        read.blocks += lookup.cost.block_reads;
+        read.bytes += lookup.cost.block_bytes;
+        Ok(hit)
+    }
+}
+
+// The way of a lookup that meets operands.
+impl Tree {
+    /// Goes on with a lookup that has met an operand in a memtable.
+    #[cold]
+    #[inline(never)]
+    fn combine_from_memtables<O: Observer>(
+        &self,
+        view: &View,
+        wanted: Wanted<'_>,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
+        let mut asking = Asking {
+            wanted,
+            observer,
+            operands: Vec::new(),
+            read: BlocksRead::default(),
+        };
+        let base = self.gather(view, &mut asking)?;
+        self.combined(&asking, base)
+    }
+
+    /// Goes on with a lookup that has met an operand in this run.
+    #[cold]
+    #[inline(never)]
+    fn combine_from_runs<O: Observer>(
+        &self,
+        mut asking: Asking<'_, O>,
+        runs: &[Run],
+        ordinal: usize,
+        hit: Hit,
+    ) -> Result<Option<Hit>> {
+        let base = match asking.take(hit) {
+            Some(base) => {
+                self.lookups().in_runs(true, asking.read);
+                Some(base)
+            }
+            None => self.gather_from_runs(runs, ordinal + 1, &mut asking)?,
+        };
+        self.combined(&asking, base)
+    }
+
+    fn combined<O>(&self, asking: &Asking<'_, O>, base: Option<Hit>) -> Result<Option<Hit>> {
+        let base = base.and_then(value_of);
+        let value = self.combine(asking.wanted.key, base.as_ref(), &asking.operands)?;
+        Ok(Some(Hit::of(Kind::Value, value)))
+    }
+
+    /// Gathers operands from the newest memtable on. Returns what they stand on, or the value or
+    /// tombstone of a key that has none.
+    fn gather<O: Observer>(&self, view: &View, asking: &mut Asking<'_, O>) -> Result<Option<Hit>> {
+        match asking.memtables(view) {
+            Some(base) => {
+                self.lookups().memtable_hit();
+                Ok(Some(base))
+            }
+            None => self.gather_from_runs(view.version.runs(), 0, asking),
+        }
+    }
+
+    /// The same from a run on.
+    fn gather_from_runs<O: Observer>(
+        &self,
+        runs: &[Run],
+        first: usize,
+        asking: &mut Asking<'_, O>,
+    ) -> Result<Option<Hit>> {
+        let wanted = asking.wanted;
+        let mut base = None;
+        for (ordinal, run) in runs.iter().enumerate().skip(first) {
+            asking.observer.begin();
+            let mut candidate = Candidate::default();
+            candidate.begin(run, wanted.hash, wanted.key);
+            let place = (ordinal, run.level);
+            let account = (&mut *asking.observer, &mut asking.read);
+            if let Some(hit) = self.ask_run(place, &candidate, wanted, account)? {
+                base = asking.take(hit);
+                if base.is_some() {
+                    break;
+                }
+            }
+        }
+        let is_hit = base.is_some() || !asking.operands.is_empty();
+        self.lookups().in_runs(is_hit, asking.read);
+        Ok(base)
+    }
+}
+
+impl<O: Observer> Asking<'_, O> {
+    /// Takes the operands that a segment has; what they stand on there, if it is there.
+    fn take(&mut self, newest: Hit) -> Option<Hit> {
+        let mut hit = newest;
+        let older = hit.older.take().map_or_else(Vec::new, <[Hit]>::into_vec);
+        for hit in std::iter::once(hit).chain(older) {
+            if hit.kind != Kind::Operand {
+                return Some(hit);
+            }
+            self.operands.push(hit.value);
+        }
+        None
+    }
+
+    /// Gathers from the memtables. The first that has the key has been shown to the observer already,
+    /// with those before it.
+    fn memtables(&mut self, view: &View) -> Option<Hit> {
+        let Wanted {
+            hash,
+            key,
+            sequence,
+        } = self.wanted;
+        let sealed = view.sealed.iter().enumerate();
+        let sealed = sealed.map(|(ordinal, one)| (one, Source::SealedMemtable(ordinal)));
+        let mut is_shown = true;
+        for (table, source) in std::iter::once((&view.active, Source::ActiveMemtable)).chain(sealed)
+        {
+            self.observer.begin();
+            let hit = table.get(hash, key, sequence);
+            let hit = hit.map(|(kind, value)| Hit::of(kind, value));
+            if !is_shown {
+                self.observer.memtable(source, hit.as_ref());
+            }
+            let Some(hit) = hit else { continue };
+            is_shown = false;
+            if hit.kind != Kind::Operand {
+                return Some(hit);
+            }
+            let base = table.operands(key, sequence, &mut self.operands);
+            if let Some((kind, value)) = base {
+                return Some(Hit::of(kind, value));
+            }
+        }
+        None
     }
 }
 
@@ -158,7 +330,7 @@ fn lookup_memtables<O: Observer>(view: &View, wanted: Wanted<'_>, observer: &mut
         observer.begin();
         let hit = table
             .get(wanted.hash, wanted.key, wanted.sequence)
-            .map(|(kind, value)| Hit { kind, value });
+            .map(|(kind, value)| Hit::of(kind, value));
         observer.memtable(source, hit.as_ref());
         hit
     };
@@ -186,6 +358,29 @@ impl Tree {
             Ok(hit.and_then(value_of))
         };
         keys.iter().map(value).collect()
+    }
+
+    /// The value of a key and its operands, oldest first, as they are.
+    pub(crate) fn operands(
+        &self,
+        key: &[u8],
+        at: impl FnOnce() -> Sequence,
+    ) -> Result<(Option<Slice>, Vec<Slice>)> {
+        let view = self.view();
+        let sequence = at();
+        let mut asking = Asking {
+            wanted: Wanted {
+                hash: hash_key(self.hash_seed(), key),
+                key,
+                sequence,
+            },
+            observer: &mut Silent,
+            operands: Vec::new(),
+            read: BlocksRead::default(),
+        };
+        let base = self.gather(&view, &mut asking)?.and_then(value_of);
+        asking.operands.reverse();
+        Ok((base, asking.operands))
     }
 
     /// Looks a key up and keeps an account of it.

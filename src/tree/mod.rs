@@ -19,6 +19,7 @@ mod install;
 mod lookup;
 mod manual;
 mod moves;
+mod operands;
 mod planner_input;
 mod read_set;
 mod recovered;

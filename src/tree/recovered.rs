@@ -6,6 +6,7 @@ use crate::format::batch::{self, Operations};
 use crate::key::{KeyspaceId, Sequence};
 use crate::manifest::State;
 use crate::memtable::Memtable;
+use crate::operator::Operator;
 
 use super::insertion::Insertion;
 
@@ -19,12 +20,15 @@ pub(crate) struct RecoveredTables {
     /// Numbers below were given. Those that are not live are of keyspaces that were dropped.
     next_keyspace: KeyspaceId,
     live: Vec<KeyspaceId>,
+    /// That of the default keyspace. The others are not open yet.
+    operator: Operator,
 }
 
 impl RecoveredTables {
     /// None yet, of a store with the keyspaces that the manifest knows.
-    pub(crate) fn of(state: &State, memtable_bytes: u64) -> RecoveredTables {
+    pub(crate) fn of(state: &State, memtable_bytes: u64, operator: &Operator) -> RecoveredTables {
         RecoveredTables {
+            operator: operator.clone(),
             memtable_bytes,
             next_keyspace: state.next_keyspace,
             live: state.keyspaces().keys().copied().collect(),
@@ -67,6 +71,10 @@ impl RecoveredTables {
             let make = || Memtable::new(memtable_bytes);
             let table = self.tables.entry(keyspace).or_insert_with(make);
             let insertion = Insertion::begin((keyspace, table), hash_seed, next, rest);
+            let insertion = match keyspace {
+                KeyspaceId::DEFAULT => insertion.summing(&self.operator),
+                _ => insertion,
+            };
             let (added, behind) = insertion.finish(None).map_err(|error| error.to_string())?;
             next = next.after(u64::from(added));
             rest = behind;

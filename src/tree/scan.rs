@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use crate::bounds::{Bounds, is_above, is_below};
 use crate::cursor::{Cursor, Direction, Item, LastKey};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::block::Entry;
 use crate::key::{Kind, Sequence};
 use crate::merge::Merge;
+use crate::operator::Operator;
 use crate::segment::Caches;
 use crate::slice::Slice;
 
+use super::operands::Gathered;
 use super::state::Tree;
 use super::tombstone_gaps::{Gaps, PASSED_MIN, Step};
 use super::view::View;
@@ -22,6 +24,7 @@ pub(crate) struct Scan {
     view: Arc<View>,
     caches: Arc<Caches>,
     gaps: Arc<Gaps>,
+    operator: Operator,
     sequence: Sequence,
     /// What is left, without regard to what was returned from the front: see [`Scan::lower_now`].
     lower: Bound<Slice>,
@@ -43,6 +46,7 @@ impl Scan {
             view,
             caches: Arc::clone(tree.caches()),
             gaps: Arc::clone(tree.gaps()),
+            operator: tree.operator().clone(),
             sequence: at.unwrap_or(now),
             lower,
             upper,
@@ -74,6 +78,8 @@ impl Scan {
             merge: Merge::new(cursors, direction),
             direction,
             sequence: self.sequence,
+            operator: self.operator.clone(),
+            failed: None,
             is_ahead: false,
             newest: None,
             done_key: LastKey::default(),
@@ -128,8 +134,34 @@ impl Scan {
     }
 
     /// Stands at the next entry of a direction; `false` at the end. Not called again after the end
-    /// or an error.
+    /// or an error, unless that is about the operands of the entry.
     pub(crate) fn advance(&mut self, direction: Direction) -> Result<bool> {
+        let found = self.walk(direction)?;
+        if found
+            && self
+                .side(direction)
+                .is_some_and(|side| side.failed.is_some())
+        {
+            return self.fail(direction);
+        }
+        Ok(found)
+    }
+
+    /// The entry at which a direction stands has operands that could not be combined.
+    #[cold]
+    fn fail(&mut self, direction: Direction) -> Result<bool> {
+        let side = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
+        };
+        match side.as_mut().and_then(|side| side.failed.take()) {
+            Some(error) => Err(error),
+            None => Ok(true),
+        }
+    }
+
+    #[inline(always)]
+    fn walk(&mut self, direction: Direction) -> Result<bool> {
         let side = match direction {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
@@ -186,13 +218,18 @@ fn consistent_view(tree: &Tree, visible: impl Fn() -> Sequence) -> (Arc<View>, S
     }
 }
 
-/// Of every key the newest entry that the reader sees, unless it is a tombstone.
+/// Of every key the newest entry that the reader sees, unless it is a tombstone. Operands are combined
+/// with what they stand on.
 #[derive(Debug)]
 struct Visible {
     merge: Merge,
     direction: Direction,
     sequence: Sequence,
-    /// Backwards: the merge stands at the first entry of the next key, ...
+    operator: Operator,
+    /// Why the operands of the entry that is shown could not be combined.
+    failed: Option<Error>,
+    /// Backwards, and forwards behind operands: the merge stands at the first entry of the next
+    /// key, ...
     is_ahead: bool,
     /// ... and this is the entry that is shown.
     newest: Option<Item>,
@@ -215,7 +252,7 @@ impl Visible {
 
     /// Newest first: the first entry of a key that is seen decides.
     fn advance_forward(&mut self) -> Result<bool> {
-        while self.merge.advance()? {
+        while self.step_forward()? {
             let entry = self.merge.entry();
             if !is_below(&self.until, entry.key) {
                 return Ok(false);
@@ -225,20 +262,85 @@ impl Visible {
                 continue;
             }
             self.done_key.set(entry.key);
-            if entry.kind == Kind::Value {
-                return Ok(true);
+            match entry.kind {
+                Kind::Value => return Ok(true),
+                Kind::Tombstone => {}
+                Kind::Operand => {
+                    self.combine_forward()?;
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
     }
 
+    fn step_forward(&mut self) -> Result<bool> {
+        if self.newest.is_some() {
+            self.newest = None;
+            if std::mem::take(&mut self.is_ahead) {
+                return Ok(true);
+            }
+        }
+        self.merge.advance()
+    }
+
+    /// Shows what the operand at which the merge stands, and those behind it, come to.
+    #[cold]
+    fn combine_forward(&mut self) -> Result<()> {
+        let newest = self.merge.item();
+        let mut gathered = Gathered::newest_first(newest.value.clone());
+        // Without an operator there is no reason to look at the others.
+        while self.operator.is_set() && self.merge.advance()? {
+            let entry = self.merge.entry();
+            if *entry.key != *newest.key {
+                self.is_ahead = true;
+                break;
+            }
+            self.passed += 1;
+            match entry.kind {
+                Kind::Operand => {
+                    gathered.push(&self.operator, &newest.key, self.merge.value());
+                    continue;
+                }
+                Kind::Value => gathered.set_base(self.merge.value()),
+                Kind::Tombstone => {}
+            }
+            break;
+        }
+        self.show_combined(newest, gathered);
+        Ok(())
+    }
+
+    fn show_combined(&mut self, newest: Item, gathered: Gathered) {
+        let (value, failed) = match gathered.finish(&self.operator, &newest.key) {
+            Ok(value) => (value, None),
+            Err(error) => (Slice::default(), Some(error)),
+        };
+        self.failed = failed;
+        self.newest = Some(Item {
+            kind: Kind::Value,
+            value,
+            ..newest
+        });
+    }
+
     fn advance_backward(&mut self) -> Result<bool> {
         loop {
-            self.newest = self.newest_backward()?;
-            match &self.newest {
-                None => return Ok(false),
-                Some(item) if item.kind == Kind::Value => return Ok(true),
-                Some(_tombstone) => {}
+            let (newest, gathered) = self.newest_backward()?;
+            match (newest, gathered) {
+                (None, _) => {
+                    self.newest = None;
+                    return Ok(false);
+                }
+                (Some(newest), Some(gathered)) => {
+                    self.show_combined(newest, gathered);
+                    return Ok(true);
+                }
+                (Some(newest), None) if newest.kind == Kind::Value => {
+                    self.newest = Some(newest);
+                    return Ok(true);
+                }
+                (Some(_tombstone), None) => {}
             }
         }
     }
@@ -265,29 +367,40 @@ impl Visible {
         }
     }
 
-    /// Oldest first: the last entry of a key that is seen decides.
-    fn newest_backward(&mut self) -> Result<Option<Item>> {
-        let mut newest: Option<Item> = None;
+    /// Oldest first: the last entry of a key that is seen decides. If that is an operand, it comes
+    /// with all since the last entry of another kind.
+    fn newest_backward(&mut self) -> Result<(Option<Item>, Option<Gathered>)> {
+        let (mut newest, mut gathered): (Option<Item>, Option<Gathered>) = (None, None);
         loop {
             if !std::mem::take(&mut self.is_ahead) {
                 self.passed += 1;
                 if !self.merge.advance()? {
-                    return Ok(newest);
+                    return Ok((newest, gathered));
                 }
             }
             let entry = self.merge.entry();
             if !is_above(&self.until, entry.key) {
-                return Ok(newest);
+                return Ok((newest, gathered));
             }
             if newest
                 .as_ref()
                 .is_some_and(|newest| newest.key != entry.key)
             {
                 self.is_ahead = true;
-                return Ok(newest);
+                return Ok((newest, gathered));
             }
             if entry.sequence <= self.sequence {
-                newest = Some(self.merge.item());
+                let item = self.merge.item();
+                if item.kind == Kind::Operand {
+                    let gathered = gathered.get_or_insert_with(|| {
+                        let base = newest.take().filter(|base| base.kind == Kind::Value);
+                        Gathered::oldest_first(base.map(|base| base.value))
+                    });
+                    gathered.push(&self.operator, &item.key, item.value.clone());
+                } else {
+                    gathered = None;
+                }
+                newest = Some(item);
             }
         }
     }

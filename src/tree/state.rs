@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::key::{KeyspaceId, Sequence};
 use crate::locks::{Mutex, rank};
 use crate::memtable::Memtable;
-use crate::options::TreeOptions;
+use crate::operator::Operator;
+use crate::options::{Strategy, TreeOptions};
 use crate::segment::Caches;
 use crate::services::Services;
 use crate::version::Version;
@@ -30,6 +31,11 @@ pub(crate) struct Tree {
     defaults: Arc<TreeOptions>,
     /// Set when a program has opened the keyspace in this session.
     options: OnceLock<Arc<TreeOptions>>,
+    /// None, until the keyspace is opened.
+    unknown_operator: Operator,
+    operator: OnceLock<Operator>,
+    /// The name that the manifest has.
+    recorded_operator: OnceLock<Box<str>>,
     /// Those of the services, for lookups.
     caches: Arc<Caches>,
     hash_seed: u64,
@@ -56,6 +62,9 @@ impl Tree {
             services: Arc::clone(services),
             defaults: Arc::clone(defaults),
             options: OnceLock::new(),
+            unknown_operator: Operator::default(),
+            operator: OnceLock::new(),
+            recorded_operator: OnceLock::new(),
             caches: Arc::clone(&services.caches),
             hash_seed: services.hash_seed,
             view: ArcSwap::from_pointee(view),
@@ -95,7 +104,56 @@ impl Tree {
     /// it is kept in shape. Returns the options that it was opened with first.
     pub(crate) fn open(&self, options: Option<TreeOptions>) -> &Arc<TreeOptions> {
         let options = || options.map_or_else(|| Arc::clone(&self.defaults), Arc::new);
-        self.options.get_or_init(options)
+        self.options.get_or_init(|| {
+            let options = options();
+            let operator = options.operator.clone();
+            self.operator
+                .get_or_init(|| match self.recorded_operator() {
+                    Some(name) => operator.with_recorded(name),
+                    None => operator,
+                });
+            options
+        })
+    }
+
+    /// The operator of the keyspace. Before it is opened there is none: operands stay as they are.
+    #[inline]
+    pub(crate) fn operator(&self) -> &Operator {
+        self.operator.get().unwrap_or(&self.unknown_operator)
+    }
+
+    /// The name of the operator that has written operands, as the manifest has it.
+    pub(crate) fn recorded_operator(&self) -> Option<&str> {
+        self.recorded_operator.get().map(|name| &**name)
+    }
+
+    /// The manifest has this name of the operator, or none.
+    pub(crate) fn note_operator(&self, name: &str) {
+        if !name.is_empty() {
+            self.recorded_operator.get_or_init(|| name.into());
+        }
+    }
+
+    /// Refuses options that do not fit the operands that the keyspace has.
+    pub(crate) fn check_operator(&self, options: &TreeOptions) -> Result<()> {
+        let Some(recorded) = self.recorded_operator() else {
+            return Ok(());
+        };
+        match options.operator.name() {
+            Some(name) if name != recorded => Err(Error::Invalid(format!(
+                "the keyspace {:?} has operands of the operator {recorded:?}, and was opened with \
+                 {name:?}; open it with that, or without one",
+                self.name
+            ))),
+            _ if matches!(options.shape.strategy, Strategy::Fifo { .. }) => {
+                Err(Error::Invalid(format!(
+                    "the keyspace {:?} has operands of the operator {recorded:?}, and \
+                     Strategy::Fifo would remove what they stand on; choose another strategy",
+                    self.name
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether a program has opened the keyspace in this session. Before, nothing is known of how it

@@ -143,7 +143,8 @@ impl Tree {
         let ids = plan.inputs;
         let services = self.services();
         let version = self.version();
-        let inputs = Inputs::of(&version, ids, level, services.snapshots.sequences());
+        let inputs = Inputs::of(&version, ids, level, services.snapshots.sequences())
+            .combining(self.operator());
         let input_bytes: u64 = inputs.segments().map(|one| one.meta.len).sum();
         let keys = merged_keys(&inputs.runs, !inputs.older.is_empty());
         let filters = self.filters_for(&version, level, keys, ids);
@@ -258,7 +259,9 @@ impl Tree {
             self.pace(merging, all.saturating_sub(merging.before), rest);
         };
         let no_caches = &self.services().no_caches;
-        compaction::merge(inputs, no_caches, output, progress, &pace)
+        let refusal = compaction::merge(inputs, no_caches, output, progress, &pace)?;
+        self.note_refusal("merge", refusal);
+        Ok(())
     }
 
     /// Waits until this many bytes may have been written at the allowed rate.

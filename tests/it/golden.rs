@@ -15,11 +15,12 @@ mod stores;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use criba::operator::Append;
 use criba::sim::Memory;
 use criba::{Access, Db, Io};
 
 use decode::{Contents, Decoded, Files};
-use stores::{CLOSED, KEYSPACES, KILLED, PACKED, STORES, Store};
+use stores::{CLOSED, KEYSPACES, KILLED, OPERANDS, PACKED, STORES, Store};
 
 /// Where the files of a store are kept.
 fn directory(name: &str) -> PathBuf {
@@ -170,6 +171,8 @@ fn golden_stores_are_read_from_disk() {
         (&PACKED, Io::Mmap),
         (&KEYSPACES, Io::Pread),
         (&KEYSPACES, Io::Mmap),
+        (&OPERANDS, Io::Pread),
+        (&OPERANDS, Io::Mmap),
     ] {
         let files = golden(store);
         let dir = tempfile::tempdir().unwrap();
@@ -180,6 +183,7 @@ fn golden_stores_are_read_from_disk() {
             Db::builder(dir.path())
                 .compaction(criba::Compaction::Manual)
                 .io(io)
+                .operator(Append::with_delimiter(","))
                 .access(access)
                 .open()
                 .unwrap()

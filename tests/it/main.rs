@@ -31,6 +31,7 @@ mod linear;
 mod long_keys;
 mod model;
 mod mounts;
+mod operands;
 mod partial_block_reads;
 mod reads;
 mod rebuild;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use criba::{Compression, Durability};
 
-use crate::choice::{self, FilterChoice};
+use crate::choice::{self, FilterChoice, Operator};
 use crate::exit;
 #[cfg(feature = "lab")]
 use crate::lab::args::LabArgs;
@@ -62,7 +62,8 @@ pub(crate) enum Command {
     ///
     /// In text, \\ \t \n \r and \xNN stand for a byte each; any other byte stands for itself, and
     /// what follows the first tab is the value. With --json a line is an object with the string
-    /// fields "key" and "value", or "key_base64" and "value_base64" for bytes that are not UTF-8.
+    /// fields "key" and "value", or "key_base64" and "value_base64" for bytes that are not UTF-8. A
+    /// line that begins with \+, or an object with "operand" in place of "value", is an operand.
     /// Empty lines are skipped. The input is read as a stream; when a line is not valid, everything
     /// before it is in the store. After success everything is on stable storage, in segments with
     /// the filter that was chosen.
@@ -143,6 +144,10 @@ pub(crate) struct GetArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) unescape: Unescape,
+    /// How operands become values: "add i64", "add u64", min, max, append, "append DELIMITER", or the
+    /// name of a sketch, say "distinct 12".
+    #[arg(long, value_name = "NAME", value_parser = choice::operator)]
+    pub(crate) operator: Option<Operator>,
 }
 
 #[derive(Args, Debug)]
@@ -172,6 +177,10 @@ pub(crate) struct ScanArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) unescape: Unescape,
+    /// How operands become values: "add i64", "add u64", min, max, append, "append DELIMITER", or the
+    /// name of a sketch, say "distinct 12".
+    #[arg(long, value_name = "NAME", value_parser = choice::operator)]
+    pub(crate) operator: Option<Operator>,
 }
 
 #[derive(Args, Debug)]
@@ -195,6 +204,11 @@ pub(crate) struct ImportArgs {
     /// Memory for entries before they become a segment, say 64MiB.
     #[arg(long, value_name = "BYTES", value_parser = choice::bytes)]
     pub(crate) memtable_bytes: Option<u64>,
+    /// How operands become values: "add i64", "add u64", min, max, append, "append DELIMITER", or the
+    /// name of a sketch, say "distinct 12". Lines with operands need one; of an operator that only
+    /// another program has, the name is enough.
+    #[arg(long, value_name = "NAME", value_parser = choice::operator)]
+    pub(crate) operator: Option<Operator>,
 }
 
 #[derive(Args, Debug)]
@@ -207,6 +221,10 @@ pub(crate) struct ExportArgs {
     /// One JSON object to a line.
     #[arg(long)]
     pub(crate) json: bool,
+    /// How operands become values: "add i64", "add u64", min, max, append, "append DELIMITER", or the
+    /// name of a sketch, say "distinct 12". Without it operands are written as they are.
+    #[arg(long, value_name = "NAME", value_parser = choice::operator)]
+    pub(crate) operator: Option<Operator>,
 }
 
 #[derive(Args, Debug)]

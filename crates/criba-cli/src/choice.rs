@@ -3,6 +3,10 @@
 //! Each is parsed and named in one spelling, so that what a report prints can be typed again. The
 //! bounds of numbers are the library's business: it checks them at `open`.
 
+use std::fmt;
+use std::sync::Arc;
+
+use criba::operator::{MergeOperator, Merged, named};
 use criba::{
     BloomierBits, Builder, Compression, Durability, FilterPolicy, FilterResidency, Strategy,
 };
@@ -49,6 +53,38 @@ pub(crate) fn filter(text: &str) -> Result<FilterChoice, String> {
         None => return Err(unknown()),
     };
     Ok(FilterChoice::Policy(policy))
+}
+
+/// An operator by its name: a ready one, or one that keeps the place of another program's.
+pub(crate) fn operator(name: &str) -> Result<Operator, String> {
+    if !(1..=255).contains(&name.len()) {
+        return Err("the name of an operator has 1 to 255 bytes".into());
+    }
+    let elsewhere = || Arc::new(Elsewhere(name.to_owned())) as Arc<dyn MergeOperator>;
+    Ok(Operator(named(name).unwrap_or_else(elsewhere)))
+}
+
+/// An operator that was chosen.
+#[derive(Clone)]
+pub(crate) struct Operator(pub(crate) Arc<dyn MergeOperator>);
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.name().fmt(f)
+    }
+}
+
+/// An operator that only its program has: operands can be written, and not be combined.
+struct Elsewhere(String);
+
+impl MergeOperator for Elsewhere {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Merged {
+        Err("this program does not have the operator".into())
+    }
 }
 
 /// A filter that can be chosen: one of the store, or one of the literature.

@@ -129,6 +129,7 @@ fn exit_of(error: &criba::Error) -> Exit {
         }
         criba::Error::NotAStore { .. }
         | criba::Error::Invalid(_)
+        | criba::Error::NoOperator { .. }
         | criba::Error::ReadOnly
         | criba::Error::Closed => Exit::Usage,
         _ => Exit::Io,

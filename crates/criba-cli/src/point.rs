@@ -61,7 +61,7 @@ pub(crate) fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
 
 pub(crate) fn get(args: &GetArgs) -> Result<Exit, Failure> {
     let key = argument("KEY", &args.key, args.unescape.unescape)?;
-    let db = store::open_to_read(&args.store)?;
+    let db = store::open_to_combine(&args.store, args.operator.as_ref())?;
     let Some(value) = db.get(&key)? else {
         return Err(Failure::new(
             Exit::KeyNotFound,

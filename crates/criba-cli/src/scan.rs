@@ -22,7 +22,7 @@ pub(crate) fn scan(args: &ScanArgs) -> Result<Exit, Failure> {
     let from = bound("--from", &args.from)?;
     let to = bound("--to", &args.to)?;
     let prefix = bound("--prefix", &args.prefix)?;
-    let db = store::open_to_read(&args.store)?;
+    let db = store::open_to_combine(&args.store, args.operator.as_ref())?;
     let mut output = Output::stdout();
     if let Some(range) = range(from, to, prefix) {
         let entries = db.range(range);

@@ -1,10 +1,11 @@
 //! Opens a store for one command, and knows the limits of what goes in.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use criba::{Access, Create, Db, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use criba::{Access, Builder, Create, Db, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-use crate::choice::with_shapes;
+use crate::choice::{Operator, with_shapes};
 use crate::exit::Failure;
 
 /// For reading only: nothing is made or changed.
@@ -13,10 +14,27 @@ use crate::exit::Failure;
 ///
 /// When there is no store, it is damaged, or someone else holds it.
 pub(crate) fn open_to_read(path: &Path) -> Result<Db, Failure> {
-    Ok(with_shapes(Db::builder(path), None)
+    open_to_combine(path, None)
+}
+
+/// The same, with an operator for operands.
+///
+/// # Errors
+///
+/// As for [`open_to_read`].
+pub(crate) fn open_to_combine(path: &Path, operator: Option<&Operator>) -> Result<Db, Failure> {
+    let builder = with_operator(Db::builder(path), operator);
+    Ok(with_shapes(builder, None)
         .create(Create::Never)
         .access(Access::ReadOnly)
         .open()?)
+}
+
+pub(crate) fn with_operator(builder: Builder, operator: Option<&Operator>) -> Builder {
+    match operator {
+        Some(Operator(operator)) => builder.operator(Arc::clone(operator)),
+        None => builder,
+    }
 }
 
 /// For reading and writing.

@@ -27,6 +27,7 @@ use loom::thread;
 use crate::cursor::{Cursor as _, Direction, Item};
 use crate::key::{self, Kind, Sequence};
 
+use entries::Content;
 use insert::Inserter;
 use sync::{Fault, Plant};
 use tree::{Target, Tree};
@@ -56,7 +57,8 @@ impl Memtable {
     fn put(&self, inserter: &mut Inserter, key: &str, sequence: usize) {
         let target = target(key, sequence);
         let spot = self.tree.spot(inserter, target);
-        self.tree.insert(inserter, spot, target, (Kind::Value, b""));
+        let content = Content::of(Kind::Value, b"");
+        self.tree.insert(inserter, spot, target, content);
     }
 }
 

@@ -51,7 +51,7 @@ use super::survey::{self, Survey};
 pub struct Repaired {
     /// Keys in the new store.
     pub keys: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of their keys and values, and of operands.
     pub bytes: u64,
     /// Segments that were read.
     pub segments: u64,
@@ -113,7 +113,8 @@ pub(super) fn repair_locked(
     Ok(repaired)
 }
 
-/// Copies the newest entry of each key, keyspace by keyspace.
+/// Copies the newest entry of each key, keyspace by keyspace; if that is an operand, all down to the
+/// first entry that is none.
 fn copy(
     source: &Arc<dyn Storage>,
     survey: Survey,
@@ -191,6 +192,8 @@ fn copy(
 struct Target<'a> {
     store: &'a Store,
     tree: &'a Tree,
+    /// What the key comes to, newest first.
+    versions: Vec<Item>,
     batch: Operations,
     batch_bytes: usize,
     keys: u64,
@@ -202,6 +205,7 @@ impl<'a> Target<'a> {
         Target {
             store,
             tree,
+            versions: Vec::new(),
             batch: Operations::default(),
             batch_bytes: 0,
             keys: 0,
@@ -209,33 +213,57 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Writes the newest entry of each key.
+    /// Writes what each key comes to.
     fn fill(&mut self, mut entries: Merge, watch: &mut dyn FnMut(u64)) -> Result<()> {
         let mut last: Option<Slice> = None;
         while let Some(item) = entries.next()? {
             if last.as_ref() == Some(&item.key) {
+                self.add_older(item);
                 continue;
             }
-            self.add(&item)?;
-            last = Some(item.key);
+            self.end_key()?;
+            last = Some(item.key.clone());
+            self.add_older(item);
             if self.keys.is_multiple_of(STRIDE) {
                 watch(self.keys);
             }
         }
+        self.end_key()?;
         self.commit()?;
         watch(self.keys);
         Ok(())
     }
 
-    fn add(&mut self, item: &Item) -> Result<()> {
-        if item.kind == Kind::Tombstone {
-            return Ok(());
+    /// Adds the next older entry of a key.
+    fn add_older(&mut self, item: Item) {
+        match self.versions.last_mut() {
+            // Without a manifest the same write may be in several files, combined in some.
+            Some(newer) if newer.sequence == item.sequence => {
+                if item.kind != Kind::Operand {
+                    *newer = item;
+                }
+            }
+            Some(newer) if newer.kind != Kind::Operand => {}
+            _ => self.versions.push(item),
         }
-        self.batch.put(self.tree.id(), &item.key, &item.value);
-        let bytes = item.key.len() + item.value.len();
-        self.keys += 1;
-        self.bytes += bytes as u64;
-        self.batch_bytes += bytes;
+    }
+
+    /// Writes a key, the oldest entry first: operands stay operands, whether the new store has their
+    /// operator or not.
+    fn end_key(&mut self) -> Result<()> {
+        let versions = std::mem::take(&mut self.versions);
+        let (mut is_there, id) = (false, self.tree.id());
+        for item in versions.iter().rev().filter(|item| item.kind.has_value()) {
+            match item.kind {
+                Kind::Operand => self.batch.merge(id, &item.key, &item.value),
+                Kind::Value | Kind::Tombstone => self.batch.put(id, &item.key, &item.value),
+            }
+            let bytes = item.key.len() + item.value.len();
+            self.bytes += bytes as u64;
+            self.batch_bytes += bytes;
+            is_there = true;
+        }
+        self.keys += u64::from(is_there);
         if self.batch_bytes < BATCH_BYTES {
             return Ok(());
         }

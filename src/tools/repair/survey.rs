@@ -115,7 +115,8 @@ impl Survey {
             }
         }
         let what = "the manifest cannot be trusted: all segments and journals that are there were \
-                    read, and keys that were deleted shortly before may be back";
+                    read; keys that were deleted shortly before may be back, and operands may be counted \
+                    twice";
         remarks.push(what.into());
         let survey = of_all_files(source, &files, store_id)?;
         Ok(Survey {

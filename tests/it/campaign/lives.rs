@@ -27,12 +27,19 @@ const fn load(big: usize, bulk: usize) -> Load {
         bulk,
         long: 0,
         spread: false,
+        operands: false,
     }
 }
 
 /// In several keyspaces.
 const SPREAD: Load = Load {
     spread: true,
+    operands: true,
+    ..SMALL
+};
+
+const WITH_OPERANDS: Load = Load {
+    operands: true,
     ..SMALL
 };
 
@@ -350,6 +357,38 @@ pub(crate) const LIVES: &[Plot] = &[
             Reopen,
             Close,
         ],
+    ),
+    with(
+        "operands",
+        |builder| builder,
+        WITH_OPERANDS,
+        &[
+            Write(Synced),
+            Write(Process),
+            Flush,
+            Write(Process),
+            HoldSnapshot,
+            Write(Buffered),
+            Write(Synced),
+            Flush,
+            Write(Process),
+            Compact,
+            Write(Process),
+            ReleaseSnapshot,
+            Kill,
+            Write(Process),
+            Flush,
+            Compact,
+            Write(Process),
+            Read,
+            Close,
+        ],
+    ),
+    with(
+        "operands tiered",
+        |builder| builder.strategy(Strategy::Tiered).level_ratio(2),
+        WITH_OPERANDS,
+        MERGES,
     ),
     // What a kill leaves of an append is another thing than with the map that all others have.
     with(

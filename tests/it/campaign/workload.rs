@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use criba::operator::{Append, MergeOperator as _};
 use criba::sim::{History, Memory, Survivors};
 use criba::storage::Storage;
 use criba::{
@@ -95,6 +96,15 @@ pub(crate) struct Load {
     pub(crate) long: u8,
     /// Whether the keys of a batch are in several keyspaces.
     pub(crate) spread: bool,
+    /// Whether every batch has operands beside.
+    pub(crate) operands: bool,
+}
+
+/// Keys that begin so get operands, not values.
+const MERGED: &[u8] = b"merged/";
+
+fn operator() -> Append {
+    Append::with_delimiter(",")
 }
 
 /// The keyspace in which a key lies where they are spread.
@@ -102,6 +112,7 @@ fn home(key: &[u8]) -> &'static str {
     match key {
         b"right" => "right",
         b"big" => "big",
+        _ if key.starts_with(MERGED) => "merged",
         _ if key.starts_with(b"own") => "own",
         _ => "default",
     }
@@ -139,6 +150,22 @@ impl Load {
             (key, Some(vec![n as u8]))
         });
         all.extend(long);
+        if self.operands {
+            let operand = |key: &str| {
+                (
+                    [MERGED, key.as_bytes()].concat(),
+                    Some(n.to_string().into()),
+                )
+            };
+            all.extend([
+                operand("all"),
+                operand("all"),
+                operand(["a", "b", "c"][n % 3]),
+            ]);
+            if n % 4 == 3 {
+                all.push(([MERGED, b"a"].concat(), None));
+            }
+        }
         all
     }
 
@@ -148,6 +175,11 @@ impl Load {
         for n in dropped + 1..=count {
             for (key, value) in self.operations(n) {
                 match value {
+                    Some(operand) if key.starts_with(MERGED) => {
+                        let base = model.get(&key).map(Vec::as_slice);
+                        let merged = operator().merge(&key, base, &[&operand]).unwrap();
+                        model.insert(key, merged)
+                    }
                     Some(value) => model.insert(key, value),
                     None => model.remove(&key),
                 };
@@ -174,6 +206,7 @@ fn batch_of(db: &Db, batch: &Operations, spread: bool) -> criba::Result<Batch> {
         let keyspace = db.keyspace(home)?;
         let mut all = all.keyspace(&keyspace);
         match value {
+            Some(operand) if key.starts_with(MERGED) => all.merge(key, operand),
             Some(value) => all.put(key, value),
             None => all.delete(key),
         };
@@ -226,7 +259,12 @@ fn noise(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(byte).collect()
 }
 
+/// For a store of any life.
 pub(crate) fn builder(storage: Arc<dyn Storage>) -> Builder {
+    builder_without_operator(storage).operator(operator())
+}
+
+fn builder_without_operator(storage: Arc<dyn Storage>) -> Builder {
     Db::builder("campaign")
         .compaction(Compaction::Manual)
         .compaction_threads(1)
@@ -327,7 +365,11 @@ impl<'a> Life<'a> {
 
     fn builder(&self) -> Builder {
         let policy = POLICIES[self.rebuilds % POLICIES.len()];
-        let builder = builder((self.layer)(self.memory.clone())).filter(policy);
+        let of = match self.plot.load.operands {
+            true => builder,
+            false => builder_without_operator,
+        };
+        let builder = of((self.layer)(self.memory.clone())).filter(policy);
         (self.plot.settings)(builder)
     }
 

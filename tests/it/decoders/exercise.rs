@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use criba::operator::Append;
 use criba::sim::Memory;
 use criba::storage::Storage;
 use criba::{Access, Compaction, Db, FilterPolicy, Slice};
@@ -32,6 +33,9 @@ pub(super) fn golden(name: &str) -> Files {
             "CURRENT" "LOCK" "MANIFEST-000014" "MANIFEST-000018"),
         "packed" => &files!("packed":
             "000004.journal" "000005.seg" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
+        "operands" => &files!("operands":
+            "000005.seg" "000006.journal" "000007.seg"
+            "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
         _ => &files!("killed":
             "000003.journal" "000004.journal" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
     };
@@ -46,6 +50,7 @@ fn open(memory: &Memory, access: Access) -> criba::Result<Db> {
         .filter(FilterPolicy::Bloom { bits_per_key: 8.0 })
         .memtable_bytes(64 << 10)
         .cache_bytes(1 << 20)
+        .operator(Append::new())
         .access(access)
         .open()
 }

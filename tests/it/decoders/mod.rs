@@ -8,17 +8,19 @@
 mod bytes;
 mod exercise;
 mod frame;
+mod operand;
 mod repair;
 
 use bytes::{Input, prefixed, varint};
 use exercise::{exercise, golden};
 use frame::Parts;
+use operand::operand;
 
 /// A way to feed a decoder.
 pub(crate) type Target = fn(&[u8]);
 
 /// All of them, by name: also the names of the fuzz targets and of the corpus folders.
-pub(crate) const TARGETS: [(&str, Target); 9] = [
+pub(crate) const TARGETS: [(&str, Target); 10] = [
     ("batch", batch),
     ("block", block),
     ("current", current),
@@ -26,6 +28,7 @@ pub(crate) const TARGETS: [(&str, Target); 9] = [
     ("index", index),
     ("journal", journal),
     ("manifest", manifest),
+    ("operand", operand),
     ("segment", segment),
     ("sidecar", sidecar),
 ];
@@ -94,7 +97,7 @@ pub(crate) fn batch(input: &[u8]) {
 const LONG_KEYS: u8 = 0xff;
 
 /// Operations with long keys that are alike, in far fewer bytes than these take: of each, a byte of
-/// its kind and whether the length of the prefix is another than before, that length, and two bytes
+/// its kind (bit 2 for an operand) and whether the length of the prefix is another than before, that length, and two bytes
 /// behind the prefix.
 fn long_keys(described: &[u8]) -> Vec<u8> {
     let mut input = Input(described);
@@ -109,9 +112,10 @@ fn long_keys(described: &[u8]) -> Vec<u8> {
         }
         let prefix = prefix.min(criba::MAX_KEY_BYTES - 2);
         let key = [&vec![b'k'; prefix][..], input.at_most(2)].concat();
-        payload.push(kind & 1);
+        let code = if kind & 4 != 0 { 2 } else { kind & 1 };
+        payload.push(code);
         prefixed(&key, &mut payload);
-        if kind & 1 == 1 {
+        if code > 0 {
             prefixed(&[kind], &mut payload);
         }
     }
@@ -156,6 +160,12 @@ fn operation(rest: &mut Input<'_>, content: &mut exercise::Content) -> Option<()
     match kind {
         0 => content.remove(&key),
         1 => content.insert(key, shortest()?),
+        2 => {
+            let operand = shortest()?;
+            let base = content.get(&key).map_or(&[][..], |base| base);
+            let merged = [base, &operand].concat();
+            content.insert(key, merged)
+        }
         _ => return None,
     };
     Some(())
@@ -358,8 +368,10 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
                 vec![0, 1, b'k'],
                 Vec::new(),
                 long_keys_seed(),
+                vec![1, 1, b'k', 1, b'a', 2, 1, b'k', 1, b'b', 2, 1, b'l', 0],
             ]
         }
+        "operand" => operand::seeds(),
         "segment" => segments()
             .map(|(choice, bytes)| with(choice, &bytes))
             .collect(),
@@ -373,6 +385,7 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
         "block" => segments()
             .map(|(_, bytes)| bytes)
             .chain([golden("packed")["000005.seg"].clone()])
+            .chain([golden("operands")["000007.seg"].clone()])
             .flat_map(|bytes| block_seeds(&bytes))
             .collect(),
         _ => Vec::new(),

@@ -22,6 +22,7 @@ pub(super) struct Entry {
     pub(super) key: Vec<u8>,
     pub(super) sequence: u64,
     pub(super) value: Option<Vec<u8>>,
+    pub(super) is_operand: bool,
 }
 
 /// What the files say.
@@ -118,6 +119,14 @@ pub(super) fn store(files: &Files) -> Decoded {
         };
         let content = contents.get_mut(name).unwrap();
         match entry.value {
+            // The operator of the store that has operands puts a comma between values.
+            Some(operand) if entry.is_operand => {
+                let base = content.get(&entry.key);
+                let merged = base.map_or(operand.clone(), |base: &Vec<u8>| {
+                    [base, &b","[..], &operand].concat()
+                });
+                content.insert(entry.key, merged)
+            }
             Some(value) => content.insert(entry.key, value),
             None => content.remove(&entry.key),
         };
@@ -390,7 +399,7 @@ fn operation(reader: &mut Reader<'_>, sequence: u64) -> Entry {
     let key = part();
     let value = match kind {
         0 => None,
-        1 => Some(part()),
+        1 | 2 => Some(part()),
         other => panic!("kind {other}"),
     };
     let place = match keyspace {
@@ -398,11 +407,14 @@ fn operation(reader: &mut Reader<'_>, sequence: u64) -> Entry {
         id => format!(" in keyspace {id}"),
     };
     let text = match &value {
-        Some(value) => format!(
-            "    {sequence}{place}: put {} {}",
-            shown(&key),
-            shown(value)
-        ),
+        Some(value) => {
+            let verb = if kind == 2 { "merge" } else { "put" };
+            format!(
+                "    {sequence}{place}: {verb} {} {}",
+                shown(&key),
+                shown(value)
+            )
+        }
         None => format!("    {sequence}{place}: delete {}", shown(&key)),
     };
     reader.note(reader.offset() - start, &text);
@@ -411,5 +423,6 @@ fn operation(reader: &mut Reader<'_>, sequence: u64) -> Entry {
         key,
         sequence,
         value,
+        is_operand: kind == 2,
     }
 }

@@ -383,7 +383,7 @@ fn entry(reader: &mut Reader<'_>, key: &mut Vec<u8>, base: u64) -> Entry {
     let tag = reader.quiet_varint();
     let value_len = match tag & 3 {
         0 => None,
-        1 => Some(reader.quiet_varint() as usize),
+        1 | 2 => Some(reader.quiet_varint() as usize),
         other => panic!("kind {other}"),
     };
     assert!(shared <= key.len());
@@ -392,7 +392,10 @@ fn entry(reader: &mut Reader<'_>, key: &mut Vec<u8>, base: u64) -> Entry {
     let value = value_len.map(|len| reader.quiet(len).to_vec());
     let sequence = base + (tag >> 2);
     let text = match &value {
-        Some(value) => format!("  {} at {sequence}: {}", shown(key), shown(value)),
+        Some(value) => {
+            let kind = if tag & 3 == 2 { "operand " } else { "" };
+            format!("  {} at {sequence}: {kind}{}", shown(key), shown(value))
+        }
         None => format!("  {} at {sequence}: tombstone", shown(key)),
     };
     reader.note(reader.offset() - start, &text);
@@ -401,6 +404,7 @@ fn entry(reader: &mut Reader<'_>, key: &mut Vec<u8>, base: u64) -> Entry {
         key: key.clone(),
         sequence,
         value,
+        is_operand: tag & 3 == 2,
     }
 }
 

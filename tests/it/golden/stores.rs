@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use criba::operator::Append;
 use criba::sim::{Memory, Survivors};
 use criba::storage::{AppendFile, LockGuard, ReadFile, Storage};
 use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy};
@@ -57,8 +58,16 @@ pub(super) const KEYSPACES: Store = Store {
     is_clean: true,
 };
 
+/// Closed in order; operands in a segment, on values in another, and in a journal.
+pub(super) const OPERANDS: Store = Store {
+    name: "operands",
+    make: make_operands,
+    contents: || only_default(content_of_operands()),
+    is_clean: true,
+};
+
 /// All of them.
-pub(super) const STORES: [&Store; 4] = [&CLOSED, &KILLED, &PACKED, &KEYSPACES];
+pub(super) const STORES: [&Store; 5] = [&CLOSED, &KILLED, &PACKED, &KEYSPACES, &OPERANDS];
 
 // The random numbers of all stores.
 const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
@@ -323,6 +332,49 @@ fn make_packed() -> Files {
 fn content_of_packed() -> Content {
     let all = many().into_iter().skip(560);
     all.map(|(key, value)| (key.into(), value)).collect()
+}
+
+fn make_operands() -> Files {
+    let memory = known_store();
+    let db = Db::builder("golden")
+        .compaction(criba::Compaction::Manual)
+        .storage(Arc::new(memory.clone()))
+        .block_bytes(512)
+        .operator(Append::with_delimiter(","))
+        .open()
+        .unwrap();
+    db.put("animals", "cat").unwrap();
+    db.put("plants", "fern").unwrap();
+    db.flush().unwrap();
+    db.merge("animals", "dog").unwrap();
+    db.merge("animals", "eel").unwrap();
+    let snapshot = db.snapshot();
+    db.merge("animals", "fox").unwrap();
+    db.merge("birds", "tit").unwrap();
+    db.merge("animals", "").unwrap();
+    // Nothing is below it: it becomes a value.
+    db.merge("stones", "onyx").unwrap();
+    db.flush().unwrap();
+    drop(snapshot);
+    db.batch()
+        .merge("birds", "owl")
+        .put("gone", "x")
+        .merge("gone", "y")
+        .commit()
+        .unwrap();
+    db.delete("gone").unwrap();
+    db.close().unwrap();
+    files_of(&memory)
+}
+
+fn content_of_operands() -> Content {
+    let all = [
+        ("animals", "cat,dog,eel,fox,"),
+        ("birds", "tit,owl"),
+        ("plants", "fern"),
+        ("stones", "onyx"),
+    ];
+    BTreeMap::from(all.map(|(key, value)| (key.into(), value.into())))
 }
 
 fn make_killed() -> Files {

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write as _};
 
 use criba::{Db, Durability, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-use super::{Entry, Spelling};
+use super::{Entry, Kind, Spelling};
 use crate::args::ImportArgs;
 use crate::exit::{Exit, Failure};
 use crate::lines::{Line, Lines};
@@ -20,7 +20,7 @@ const LINE_BYTES_MAX: usize = (MAX_KEY_BYTES + MAX_VALUE_BYTES + 100).saturating
 
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let input = files::open_input(&args.file)?;
-    let builder = Db::builder(&args.store);
+    let builder = store::with_operator(Db::builder(&args.store), args.operator.as_ref());
     let mut builder = args.filter.choose(builder).compression(args.compression);
     if let Some(bytes) = args.memtable_bytes {
         builder = builder.memtable_bytes(bytes);
@@ -36,6 +36,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
         spelling: Spelling::new(args.json),
         progress: Progress::new(input.bytes, template),
         name: input.name,
+        has_operator: args.operator.is_some(),
         entries: 0,
     };
     let loaded = loader.load();
@@ -58,6 +59,7 @@ struct Loader<'a> {
     spelling: Spelling,
     progress: Progress,
     name: String,
+    has_operator: bool,
     entries: u64,
 }
 
@@ -70,9 +72,12 @@ impl Loader<'_> {
             let mut next = Ok(true);
             while batch.len() < BATCH_ENTRIES && bytes < BATCH_BYTES {
                 match self.entry(&mut line) {
-                    Ok(Some((key, value))) => {
+                    Ok(Some((key, kind, value))) => {
                         bytes += key.len() + value.len();
-                        batch.put(key, value);
+                        match kind {
+                            Kind::Value => batch.put(key, value),
+                            Kind::Operand => batch.merge(key, value),
+                        };
                     }
                     Ok(None) => next = Ok(false),
                     Err(failure) => next = Err(failure),
@@ -105,12 +110,22 @@ impl Loader<'_> {
                 Line::Whole => self
                     .spelling
                     .read(line)
-                    .and_then(|entry| store::check_limits(&entry.0, &entry.1).map(|()| entry)),
+                    .and_then(|entry| store::check_limits(&entry.0, &entry.2).map(|()| entry))
+                    .and_then(|entry| self.check_kind(entry)),
                 Line::TooLong => Err("the line is longer than any entry can be".into()),
             };
             return what.map(Some).map_err(|what| {
                 Failure::usage(what).at(format_args!("{}: line {}", self.name, self.lines.number()))
             });
+        }
+    }
+
+    fn check_kind(&self, entry: Entry) -> Result<Entry, String> {
+        match entry.1 {
+            Kind::Operand if !self.has_operator => {
+                Err("this is an operand; name its operator with --operator".into())
+            }
+            Kind::Operand | Kind::Value => Ok(entry),
         }
     }
 

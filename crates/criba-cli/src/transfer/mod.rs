@@ -1,6 +1,7 @@
 //! `import` and `export`: all entries as lines, out and in without loss, in bounded memory.
 //!
-//! A line is `key TAB value` with escapes, or a JSON object. What both spell is decided here; how
+//! A line is `key TAB value` with escapes, or a JSON object. One that begins with `\+`, or has the
+//! field "operand", is an operand. What both spell is decided here; how
 //! they stream is in the two submodules.
 
 mod export;
@@ -16,8 +17,18 @@ use crate::exit::Failure;
 use crate::json::{Object, take_bytes};
 use crate::output::Output;
 
-/// A key and its value.
-type Entry = (Vec<u8>, Vec<u8>);
+/// A key and its value or operand.
+type Entry = (Vec<u8>, Kind, Vec<u8>);
+
+/// What comes with a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Value,
+    Operand,
+}
+
+/// What no escape begins with, before the key of an operand.
+const OPERAND: &[u8] = b"\\+";
 
 /// How lines spell entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,12 +42,22 @@ impl Spelling {
         if json { Spelling::Json } else { Spelling::Text }
     }
 
-    fn write(self, key: &[u8], value: &[u8], output: &mut Output) -> Result<(), Failure> {
+    fn write(
+        self,
+        key: &[u8],
+        kind: Kind,
+        value: &[u8],
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let (mark, name) = match kind {
+            Kind::Value => ("", "value"),
+            Kind::Operand => ("\\+", "operand"),
+        };
         match self {
-            Spelling::Text => writeln!(output, "{}\t{}", Escaped(key), Escaped(value)),
+            Spelling::Text => writeln!(output, "{mark}{}\t{}", Escaped(key), Escaped(value)),
             Spelling::Json => Object::new()
                 .bytes("key", key)
-                .bytes("value", value)
+                .bytes(name, value)
                 .write(output),
         }
     }
@@ -53,13 +74,17 @@ impl Spelling {
 }
 
 fn read_text(line: &[u8]) -> Result<Entry, String> {
+    let (kind, line) = match line.strip_prefix(OPERAND) {
+        Some(rest) => (Kind::Operand, rest),
+        None => (Kind::Value, line),
+    };
     let tab = line
         .iter()
         .position(|&byte| byte == b'\t')
         .ok_or("there is no tab between key and value")?;
     let key = unescape(&line[..tab]).map_err(|what| format!("key: {what}"))?;
     let value = unescape(&line[tab + 1..]).map_err(|what| format!("value: {what}"))?;
-    Ok((key, value))
+    Ok((key, kind, value))
 }
 
 fn read_json(line: &[u8]) -> Result<Entry, String> {
@@ -69,9 +94,16 @@ fn read_json(line: &[u8]) -> Result<Entry, String> {
         return Err("this is no JSON object".into());
     };
     let key = take_bytes(&mut fields, "key")?;
-    let value = take_bytes(&mut fields, "value")?;
+    let is_operand = ["operand", "operand_base64"]
+        .iter()
+        .any(|name| fields.contains_key(*name));
+    let (kind, name) = match is_operand {
+        true => (Kind::Operand, "operand"),
+        false => (Kind::Value, "value"),
+    };
+    let value = take_bytes(&mut fields, name)?;
     match fields.keys().next() {
-        None => Ok((key, value)),
+        None => Ok((key, kind, value)),
         Some(name) => Err(format!(
             "the field {:?} is not known",
             Escaped(name.as_bytes()).to_string()
@@ -94,13 +126,19 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        fn check(spelling: Spelling, line: &str, key: &[u8], value: &[u8]) {
+        fn check_kind(spelling: Spelling, line: &str, key: &[u8], kind: Kind, value: &[u8]) {
             assert_eq!(
                 spelling.read(line.as_bytes()),
-                Ok((key.to_vec(), value.to_vec())),
+                Ok((key.to_vec(), kind, value.to_vec())),
                 "{line}"
             );
         }
+        let check = |spelling, line, key, value| {
+            check_kind(spelling, line, key, Kind::Value, value);
+        };
+        check_kind(Spelling::Text, "\\+a\\tb\tc", b"a\tb", Kind::Operand, b"c");
+        let json = r#"{"key":"k","operand_base64":"/w=="}"#;
+        check_kind(Spelling::Json, json, b"k", Kind::Operand, b"\xff");
         check(Spelling::Text, "k\tv", b"k", b"v");
         check(Spelling::Text, "\t", b"", b"");
         check(Spelling::Text, "a\\tb\tc\td", b"a\tb", b"c\td");
@@ -120,6 +158,8 @@ mod tests {
             assert!(message.contains(expected), "{message}");
         }
         check(Spelling::Text, "k v", "no tab");
+        let both = r#"{"key":"k","value":"v","operand":"o"}"#;
+        check(Spelling::Json, both, "\"value\" is not known");
         check(Spelling::Text, "k\\q\tv", "key: byte 2");
         check(Spelling::Text, "k\tv\\", "value: byte 2");
         check(

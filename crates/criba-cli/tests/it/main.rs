@@ -77,6 +77,41 @@ fn what_is_exported_is_imported_without_loss() {
     assert!(stats.contains("bloomier"), "{stats}");
 }
 
+#[test]
+fn operands_are_exported_with_and_without_their_operator() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("lines.tsv");
+    let text = "a\t1\n\\+a\t2\n\\+a\\x00\t3\nb\t4\n";
+    std::fs::write(&file, text).unwrap();
+    let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+    let (a, b) = (in_dir(&a), in_dir(&b));
+    let refused = criba(&["import", a, in_dir(&file)]);
+    assert_eq!(refused.status.code(), Some(2));
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        error.contains("line 2") && error.contains("--operator"),
+        "{error}"
+    );
+    let append = ["--operator", "append ,"];
+    // Of an operator that this program does not have: the operands stay as they are.
+    stdout(&[
+        "import",
+        a,
+        in_dir(&file),
+        "--operator",
+        "of another program",
+    ]);
+    assert_eq!(stdout(&["export", a]), text);
+    assert_eq!(criba(&["get", a, "a"]).status.code(), Some(2));
+    assert_eq!(stdout(&["get", a, "a", append[0], append[1]]), "1,2");
+    let json = dir.path().join("lines.json");
+    stdout(&["export", a, in_dir(&json), "--json"]);
+    stdout(&["import", b, in_dir(&json), "--json", append[0], append[1]]);
+    let combined = "a\t1,2\na\\x00\t3\nb\t4\n";
+    assert_eq!(stdout(&["scan", b, append[0], append[1]]), combined);
+    assert_eq!(stdout(&["export", a, append[0], append[1]]), combined);
+}
+
 #[cfg(feature = "study")]
 #[test]
 fn study_counts_what_it_says() {
