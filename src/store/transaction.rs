@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::key::{KeyspaceId, Sequence};
 use crate::options::Durability;
-use crate::tree::{Examined, ReadSet, Rest, Tree, Watched, WriteSet};
+use crate::tree::{Examined, ReadSet, Rest, Tree, Watched, Write, WriteSet};
 
 use super::batch::Operations;
 use super::state::Store;
@@ -34,10 +34,15 @@ impl Changes<'_> {
     fn operations(&self) -> Operations {
         let mut operations = Operations::default();
         for (keyspace, (_, writes)) in self.writes {
-            for (key, value) in writes.iter() {
-                match value {
-                    Some(value) => operations.put(*keyspace, key, value),
-                    None => operations.delete(*keyspace, key),
+            for (key, write) in writes.iter() {
+                match write {
+                    Write::Put(value) => operations.put(*keyspace, key, value),
+                    Write::Delete => operations.delete(*keyspace, key),
+                    Write::Merge(operands) => {
+                        for operand in operands {
+                            operations.merge(*keyspace, key, operand);
+                        }
+                    }
                 }
             }
         }

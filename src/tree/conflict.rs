@@ -35,7 +35,7 @@ use super::write_set::WriteSet;
 pub(crate) enum Watched<'a> {
     /// Keys and ranges that were read.
     Reads(&'a ReadSet),
-    /// Keys that will be written.
+    /// Keys that will be set or deleted. Merges do not conflict with each other.
     Writes(&'a WriteSet),
 }
 
@@ -64,7 +64,7 @@ impl Watched<'_> {
         range: impl FnMut(&Bounds) -> Result<()>,
     ) -> Result<()> {
         match self {
-            Watched::Writes(writes) => writes.keys().try_for_each(key),
+            Watched::Writes(writes) => writes.keys_set().try_for_each(key),
             Watched::Reads(reads) => {
                 reads.keys().try_for_each(key)?;
                 reads.ranges().try_for_each(range)

@@ -46,4 +46,4 @@ pub(crate) use scan::Scan;
 pub(crate) use state::Tree;
 pub(crate) use subcompaction::{MergePlan, Merging, parts_max};
 pub(crate) use view::View;
-pub(crate) use write_set::{WriteSet, Written};
+pub(crate) use write_set::{Write, WriteSet, Written};

@@ -5,24 +5,55 @@ use std::collections::btree_map;
 use std::ops::Bound;
 
 use crate::bounds::Bounds;
+use crate::error::Result;
+use crate::operator::Operator;
 use crate::slice::Slice;
 
-/// For each key its value, or `None` where it is deleted.
+/// What becomes of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Put(Slice),
+    Delete,
+    /// These operands, oldest first, come on top of what is stored.
+    Merge(Vec<Slice>),
+}
+
+/// What becomes of each key that is written.
 #[derive(Debug, Default)]
-pub(crate) struct WriteSet(BTreeMap<Slice, Option<Slice>>);
+pub(crate) struct WriteSet(BTreeMap<Slice, Write>);
 
 /// A part of a write set, from both ends.
-pub(crate) type Written<'a> = btree_map::Range<'a, Slice, Option<Slice>>;
+pub(crate) type Written<'a> = btree_map::Range<'a, Slice, Write>;
 
 impl WriteSet {
     /// The key will have this value, or none. A later call wins.
     pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
-        self.0.insert(Slice::from(key), value.map(Slice::from));
+        let write = value.map_or(Write::Delete, |value| Write::Put(Slice::from(value)));
+        self.0.insert(Slice::from(key), write);
     }
 
-    /// The value that a key will have: `Some(None)` where it is deleted, `None` where it is left as
-    /// it is.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Option<Slice>> {
+    /// The key will have what the operator makes of this operand and what is there.
+    pub(crate) fn merge(&mut self, operator: &Operator, key: &[u8], operand: &[u8]) -> Result<()> {
+        let base = match self.0.get_mut(key) {
+            Some(Write::Merge(operands)) => {
+                operands.push(Slice::from(operand));
+                return Ok(());
+            }
+            Some(Write::Put(value)) => Some(&**value),
+            Some(Write::Delete) => None,
+            None => {
+                let write = Write::Merge(vec![Slice::from(operand)]);
+                self.0.insert(Slice::from(key), write);
+                return Ok(());
+            }
+        };
+        let merged = operator.merge(key, base, &[operand])?;
+        self.set(key, Some(&merged));
+        Ok(())
+    }
+
+    /// What becomes of a key; `None` where it is left as it is.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Write> {
         if self.0.is_empty() {
             return None;
         }
@@ -46,12 +77,16 @@ impl WriteSet {
     }
 
     /// In key order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Slice, &Option<Slice>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Slice, &Write)> {
         self.0.iter()
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.keys().map(|key| &**key)
+    /// Keys that will have a value, or none, whatever is there. Those that are only merged are none
+    /// of them.
+    pub(crate) fn keys_set(&self) -> impl Iterator<Item = &[u8]> {
+        let set = self.0.iter();
+        set.filter(|(_, write)| !matches!(write, Write::Merge(_)))
+            .map(|(key, _)| &**key)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -83,7 +118,7 @@ mod tests {
         for (bounds, count) in cases {
             assert_eq!(writes.range(&bounds).count(), count, "{bounds:?}");
         }
-        assert_eq!(writes.get(b"b"), Some(&None));
+        assert_eq!(writes.get(b"b"), Some(&Write::Delete));
         assert_eq!((writes.get(b"c"), writes.len()), (None, 1));
     }
 }

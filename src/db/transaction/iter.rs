@@ -14,6 +14,7 @@ use crate::store::Reads;
 use crate::tree::{ReadSet, Tree, WriteSet, Written};
 
 use super::super::iter::Iter;
+use super::state::outcome;
 
 /// Keys and values in key order, from both ends, as a transaction sees them.
 ///
@@ -174,11 +175,16 @@ impl<'a> TransactionIter<'a> {
             if order.is_gt() {
                 return self.stored.take(direction);
             }
-            if order.is_eq() {
-                drop(self.stored.take(direction));
-            }
-            if let Some((key, Some(value))) = self.own.take(direction) {
-                return Some(Ok((key.clone(), value.clone())));
+            let stored = match order.is_eq() {
+                true => self.stored.take(direction).transpose(),
+                false => Ok(None),
+            };
+            let (key, write) = self.own.take(direction)?;
+            let stored = || Ok(stored?.map(|(_, value)| value));
+            match outcome(&self.tree, key, write, stored) {
+                Ok(Some(value)) => return Some(Ok((key.clone(), value))),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
             }
         }
     }

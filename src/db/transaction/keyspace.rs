@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crate::bounds::{Bounds, KeyRange, prefix_bounds};
 use crate::error::{Error, Result};
 use crate::slice::Slice;
-use crate::tree::{ReadSet, Tree};
+use crate::store::Store;
+use crate::tree::{ReadSet, Tree, Write};
 
 use super::super::snapshot::Snapshot;
 use super::iter::TransactionIter;
-use super::state::{Isolation, State};
+use super::state::{Isolation, State, outcome};
 
 /// A transaction, for reads of one keyspace: see [`Transaction::keyspace`](crate::Transaction::keyspace).
 ///
@@ -57,12 +58,17 @@ impl<'a> TransactionKeyspace<'a> {
     /// As for [`Transaction::get`](crate::Transaction::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
-        if let Some(own) = self.own(key) {
-            self.snapshot.check()?;
-            return Ok(own.clone());
+        let stored = || {
+            self.note_read(key);
+            self.snapshot.get(key)
+        };
+        match self.own(key) {
+            None => stored(),
+            Some(write) => {
+                self.snapshot.check()?;
+                outcome(self.tree(), key, write, stored)
+            }
         }
-        self.note_read(key);
-        self.snapshot.get(key)
     }
 
     /// The values of many keys: see [`Transaction::get_many`](crate::Transaction::get_many).
@@ -94,11 +100,11 @@ impl<'a> TransactionKeyspace<'a> {
             self.note_read(key);
         }
         let mut found = self.snapshot.get_many(&others)?.into_iter();
-        let value = |key: &K| match self.own(key.as_ref()) {
-            Some(own) => own.clone(),
-            None => found.next().flatten(),
+        let value = |key: &K| match is_own(key) {
+            true => self.get(key),
+            false => Ok(found.next().flatten()),
         };
-        Ok(keys.iter().map(value).collect())
+        keys.iter().map(value).collect()
     }
 
     /// Whether there is a value for the key.
@@ -185,7 +191,7 @@ impl<'a> TransactionKeyspace<'a> {
         self.snapshot.tree()
     }
 
-    fn own(&self, key: &[u8]) -> Option<&'a Option<Slice>> {
+    fn own(&self, key: &[u8]) -> Option<&'a Write> {
         let (_, writes) = self.state.writes.get(&self.tree().id())?;
         writes.get(key)
     }
@@ -221,19 +227,23 @@ impl<'a> TransactionKeyspace<'a> {
 #[derive(Debug)]
 pub struct TransactionKeyspaceMut<'a> {
     state: &'a mut State,
+    store: Arc<Store>,
     tree: Arc<Tree>,
     /// The keyspace is one of another store.
     is_foreign: bool,
 }
 
 impl<'a> TransactionKeyspaceMut<'a> {
+    /// For the keyspace of a tree in `store`, or in another one.
     pub(super) fn new(
         state: &'a mut State,
+        store: &Arc<Store>,
         tree: &Arc<Tree>,
         is_foreign: bool,
     ) -> TransactionKeyspaceMut<'a> {
         TransactionKeyspaceMut {
             state,
+            store: Arc::clone(store),
             tree: Arc::clone(tree),
             is_foreign,
         }
@@ -284,11 +294,43 @@ impl<'a> TransactionKeyspaceMut<'a> {
         self.set(key.as_ref(), None)
     }
 
+    /// Adds an operand to a key: see [`Transaction::merge`](crate::Transaction::merge).
+    ///
+    /// ```
+    /// use criba::operator::Add;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let counters = db.keyspace_with("counters", |options| options.operator(Add::u64()))?;
+    /// let mut tx = db.transaction();
+    /// tx.keyspace_mut(&counters).merge("visits", 1_u64.to_le_bytes())?;
+    /// tx.commit()?;
+    /// assert_eq!(counters.get("visits")?.unwrap(), 1_u64.to_le_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Transaction::merge`](crate::Transaction::merge); [`Error::Invalid`] for a keyspace of
+    /// another store.
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.check()?;
+        self.store.check_merges(&self.tree)?;
+        self.state.merge(&self.tree, key.as_ref(), operand.as_ref())
+    }
+
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.check()?;
+        self.state.set(&self.tree, key, value)
+    }
+
+    fn check(&self) -> Result<()> {
         if self.is_foreign {
             let what = "a transaction of one store cannot write to a keyspace of another";
             return Err(Error::Invalid(what.into()));
         }
-        self.state.set(&self.tree, key, value)
+        Ok(())
     }
 }

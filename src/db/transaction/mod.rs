@@ -159,7 +159,8 @@ impl Transaction {
     /// ```
     pub fn keyspace_mut(&mut self, keyspace: &Keyspace) -> TransactionKeyspaceMut<'_> {
         let is_foreign = !keyspace.is_of_store(self.snapshot.store());
-        TransactionKeyspaceMut::new(&mut self.state, keyspace.tree(), is_foreign)
+        let store = self.snapshot.store();
+        TransactionKeyspaceMut::new(&mut self.state, store, keyspace.tree(), is_foreign)
     }
 }
 
@@ -369,6 +370,38 @@ impl Transaction {
     /// As for [`Transaction::put`].
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.set(key.as_ref(), None)
+    }
+
+    /// Adds an operand to a key: the operator of the keyspace combines it with what is there when the
+    /// transaction commits. It reads nothing, so merges of several transactions do not conflict with
+    /// each other. A lookup of the key within the transaction is a read, as of any other.
+    ///
+    /// ```
+    /// use criba::operator::Add;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let db = criba::Db::builder(path).operator(Add::u64()).open()?;
+    /// let mut tx = db.transaction();
+    /// tx.put("order/17", "apples")?;
+    /// tx.merge("orders", 1_u64.to_le_bytes())?;
+    /// db.merge("orders", 1_u64.to_le_bytes())?;
+    /// tx.commit()?;
+    /// assert_eq!(db.get("orders")?.unwrap(), 2_u64.to_le_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Transaction::put`]; [`Error::Invalid`](crate::Error::Invalid) without an operator, and
+    /// [`Error::Operator`](crate::Error::Operator) when it fails on a value that the transaction has
+    /// put itself.
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let tree = self.snapshot.tree();
+        self.snapshot.store().check_merges(tree)?;
+        self.state.merge(tree, key.as_ref(), operand.as_ref())
     }
 
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {

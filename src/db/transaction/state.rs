@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::slice::Slice;
 use crate::store::{Reads, Writes, check_limits};
-use crate::tree::{Tree, WriteSet};
+use crate::tree::{Tree, Write, WriteSet};
 
 /// The anomalies that a transaction is safe from.
 ///
@@ -79,5 +80,32 @@ impl State {
         let (_, writes) = writes.or_insert_with(|| (Arc::clone(tree), WriteSet::default()));
         writes.set(key, value);
         Ok(())
+    }
+
+    /// A key of a keyspace will have what its operator makes of this.
+    pub(super) fn merge(&mut self, tree: &Arc<Tree>, key: &[u8], operand: &[u8]) -> Result<()> {
+        check_limits(key, operand)?;
+        let writes = self.writes.entry(tree.id());
+        let (_, writes) = writes.or_insert_with(|| (Arc::clone(tree), WriteSet::default()));
+        writes.merge(tree.operator(), key, operand)
+    }
+}
+
+/// What a key comes to by a write of the transaction; `stored` is asked for what is below operands.
+pub(super) fn outcome(
+    tree: &Tree,
+    key: &[u8],
+    write: &Write,
+    stored: impl FnOnce() -> Result<Option<Slice>>,
+) -> Result<Option<Slice>> {
+    match write {
+        Write::Put(value) => Ok(Some(value.clone())),
+        Write::Delete => Ok(None),
+        Write::Merge(operands) => {
+            let base = stored()?;
+            let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
+            let merged = tree.operator().merge(key, base.as_deref(), &operands)?;
+            Ok(Some(Slice::from(merged)))
+        }
     }
 }

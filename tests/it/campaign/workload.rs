@@ -235,6 +235,7 @@ fn transact(
         let keyspace = home(key)?;
         let mut tx = tx.keyspace_mut(&keyspace);
         match value {
+            Some(operand) if key.starts_with(MERGED) => tx.merge(key, operand)?,
             Some(value) => tx.put(key, value)?,
             None => tx.delete(key)?,
         };

@@ -250,6 +250,18 @@ fn without_an_operator_a_merge_is_refused() {
     );
 }
 
+/// A store with operands of [`append`] is not opened in a way that would change what they mean.
+fn check_refusals(memory: &Memory) {
+    // Another one would make something else of what is there.
+    let refused = builder(memory).operator(Add::i64()).open().unwrap_err();
+    assert!(refused.to_string().contains("has operands of"), "{refused}");
+    let fifo = Strategy::Fifo {
+        bytes: 1 << 30,
+        age: None,
+    };
+    assert!(builder(memory).strategy(fifo).open().is_err());
+}
+
 /// Opened without its operator: an error for the keys that need it, and nothing is lost.
 #[test]
 fn a_store_opens_without_its_operator() {
@@ -272,14 +284,7 @@ fn a_store_opens_without_its_operator() {
         Error::NoOperator { name, .. } => name.as_deref() == Some(append().name()),
         _ => false,
     };
-    // Another one would make something else of what is there.
-    let refused = builder(&memory).operator(Add::i64()).open().unwrap_err();
-    assert!(refused.to_string().contains("has operands of"), "{refused}");
-    let fifo = Strategy::Fifo {
-        bytes: 1 << 30,
-        age: None,
-    };
-    assert!(builder(&memory).strategy(fifo).open().is_err());
+    check_refusals(&memory);
     let db = builder(&memory).open().unwrap();
     let check = |db: &Db| {
         assert_eq!(db.get("plain").unwrap().unwrap(), "p");

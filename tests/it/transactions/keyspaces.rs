@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use criba::operator::Add;
 use criba::sim::Memory;
-use criba::{Conflict, Db, Error, Isolation};
+use criba::{Conflict, Db, Error, Isolation, Slice};
 
 fn open() -> Db {
     let storage = Arc::new(Memory::new());
@@ -106,4 +107,81 @@ fn one_key_of_a_keyspace_is_updated_in_one_step() {
         800_u64.to_le_bytes()
     );
     assert!(db.is_empty().unwrap());
+}
+
+#[test]
+fn merges_do_not_conflict_with_each_other_and_count_all() {
+    let db = open();
+    let counters = db
+        .keyspace_with("counters", |options| options.operator(Add::i64()))
+        .unwrap();
+    let one = 1_i64.to_le_bytes();
+    let number = |value: Option<Slice>| value.map(|value| Add::to_i64(&value).unwrap());
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        let before = number(counters.get("n").unwrap()).unwrap_or(0);
+        let mut first = counters.transaction_with(isolation);
+        let mut second = db.transaction_with(isolation);
+        first.merge("n", one).unwrap();
+        first.merge("n", one).unwrap();
+        second.keyspace_mut(&counters).merge("n", one).unwrap();
+        counters.merge("n", one).unwrap();
+        first.commit().unwrap();
+        second.commit().unwrap();
+        assert_eq!(number(counters.get("n").unwrap()), Some(before + 4));
+    }
+    // One that looks at what it merges to has read it.
+    let mut reader = counters.transaction();
+    reader.merge("n", one).unwrap();
+    assert_eq!(number(reader.get("n").unwrap()), Some(9));
+    counters.merge("n", one).unwrap();
+    assert!(matches!(reader.commit(), Err(Error::Conflict(_))));
+    assert_eq!(number(counters.get("n").unwrap()), Some(9));
+}
+
+#[test]
+fn a_transaction_sees_what_its_own_merges_come_to() {
+    let db = open();
+    let counters = db
+        .keyspace_with("counters", |options| options.operator(Add::i64()))
+        .unwrap();
+    let bytes = i64::to_le_bytes;
+    counters.put("stored", bytes(10)).unwrap();
+    counters.put("gone", bytes(10)).unwrap();
+    let mut tx = counters.transaction();
+    for key in ["new", "stored", "put", "gone"] {
+        if key == "put" {
+            tx.put(key, bytes(100)).unwrap();
+        }
+        if key == "gone" {
+            tx.delete(key).unwrap();
+        }
+        tx.merge(key, bytes(1)).unwrap();
+        tx.merge(key, bytes(2)).unwrap();
+    }
+    let wanted = [("gone", 3), ("new", 3), ("put", 103), ("stored", 13)];
+    let check = |entries: Vec<(Slice, Slice)>| {
+        let found = entries.iter().map(|(key, value)| {
+            let key = std::str::from_utf8(key).unwrap();
+            (key, Add::to_i64(value).unwrap())
+        });
+        assert_eq!(found.collect::<Vec<_>>(), wanted);
+    };
+    check(tx.iter().map(|entry| entry.unwrap()).collect());
+    let mut backwards: Vec<_> = tx.iter().rev().map(|entry| entry.unwrap()).collect();
+    backwards.reverse();
+    check(backwards);
+    let many = tx.get_many(wanted.map(|(key, _)| key)).unwrap();
+    for ((_, number), value) in wanted.iter().zip(many) {
+        assert_eq!(Add::to_i64(&value.unwrap()), Some(*number));
+    }
+    tx.commit().unwrap();
+    check(counters.iter().map(|entry| entry.unwrap()).collect());
+    db.flush().unwrap();
+    check(counters.iter().map(|entry| entry.unwrap()).collect());
+    let mut tx = db.transaction();
+    let refused = tx.merge("n", bytes(1));
+    assert!(
+        matches!(refused, Err(Error::Invalid(_))),
+        "it has no operator"
+    );
 }
