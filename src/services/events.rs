@@ -53,7 +53,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A memtable became segments.
+    /// Memtables that were sealed together became segments.
     Flushed {
         /// Entries written.
         entries: u64,
