@@ -75,7 +75,31 @@ pub trait Bank: Send + Sync {
     fn transact(&self, keys: Pair<'_>, change: Change<'_>) -> Result<bool>;
 }
 
+/// A store of counters: numbers of 8 bytes, little-endian, that only grow.
+pub trait Counters: Send + Sync {
+    /// Adds one, without a read.
+    fn add(&self, key: &[u8]) -> Result<()>;
+
+    /// Reads, and puts one more.
+    fn add_by_reading(&self, key: &[u8]) -> Result<()>;
+
+    /// 0 for one that is not there.
+    fn get(&self, key: &[u8]) -> Result<u64>;
+}
+
+/// A store with a map of keys for each tenant.
+pub trait Tenants: Send + Sync {
+    fn put(&self, tenant: usize, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Waits until nothing is left to do in the background, memory included.
+    fn settle(&self) -> Result<()>;
+
+    fn get(&self, tenant: usize, key: &[u8]) -> Result<bool>;
+}
+
 type Open = fn(&Path, &Settings) -> Result<Box<dyn Engine>>;
+type OpenCounters = fn(&Path, &Settings) -> Result<Box<dyn Counters>>;
+type OpenTenants = fn(&Path, &Settings, usize) -> Result<Box<dyn Tenants>>;
 type OpenBank = fn(&Path, &Settings) -> Result<Box<dyn Bank>>;
 
 /// A store by its name.
@@ -87,11 +111,29 @@ pub struct Kind {
     pub open: Open,
     /// Where several threads can have a transaction each, serializable.
     pub open_bank: Option<OpenBank>,
+    /// Where writes can be merged with what is there.
+    pub open_counters: Option<OpenCounters>,
+    /// Where one store has several maps of keys, and they may be many.
+    pub open_tenants: Option<OpenTenants>,
 }
 
 const fn bank(kind: Kind, open: OpenBank) -> Kind {
     Kind {
         open_bank: Some(open),
+        ..kind
+    }
+}
+
+const fn counters(kind: Kind, open: OpenCounters) -> Kind {
+    Kind {
+        open_counters: Some(open),
+        ..kind
+    }
+}
+
+const fn tenants(kind: Kind, open: OpenTenants) -> Kind {
+    Kind {
+        open_tenants: Some(open),
         ..kind
     }
 }
@@ -102,6 +144,8 @@ const fn store(name: &'static str, open: Open) -> Kind {
         is_filter_variant: false,
         open,
         open_bank: None,
+        open_counters: None,
+        open_tenants: None,
     }
 }
 
@@ -111,27 +155,41 @@ const fn variant(name: &'static str, open: Open) -> Kind {
         is_filter_variant: true,
         open,
         open_bank: None,
+        open_counters: None,
+        open_tenants: None,
     }
 }
 
 /// All that this program was built with.
 pub const KINDS: &[Kind] = &[
-    bank(
-        store("criba", crate::engines::criba::open),
-        crate::engines::criba::open_bank,
+    tenants(
+        counters(
+            bank(
+                store("criba", crate::engines::criba::open),
+                crate::engines::criba::open_bank,
+            ),
+            crate::engines::criba::open_counters,
+        ),
+        crate::engines::criba::open_tenants,
     ),
     store("criba-mmap", crate::engines::criba::open_mapped),
     variant("criba-bloom", crate::engines::criba::open_bloom),
     variant("criba-10", crate::engines::criba::open_ten_bits),
     #[cfg(feature = "fjall")]
-    bank(
-        store("fjall", crate::engines::fjall::open),
-        crate::engines::fjall::open_bank,
+    tenants(
+        bank(
+            store("fjall", crate::engines::fjall::open),
+            crate::engines::fjall::open_bank,
+        ),
+        crate::engines::fjall::open_tenants,
     ),
     #[cfg(feature = "coordinode")]
     store("coordinode", crate::engines::coordinode::open),
     #[cfg(feature = "rocksdb")]
-    store("rocksdb", crate::engines::rocksdb::open),
+    counters(
+        store("rocksdb", crate::engines::rocksdb::open),
+        crate::engines::rocksdb::open_counters,
+    ),
     #[cfg(feature = "rocksdb")]
     variant("rocksdb-ribbon", crate::engines::rocksdb::open_ribbon),
     #[cfg(feature = "redb")]

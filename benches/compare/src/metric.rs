@@ -157,6 +157,22 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Counters and tenants, one thread",
+        plot: None,
+        metrics: &[
+            rate("counters_merge", "add one by a merge"),
+            rate("counters_merge_get", "read counters after merges"),
+            rate("counters_read_put", "add one by a read and a put"),
+            rate("counters_read_put_get", "read counters after puts"),
+            rate("tenants", "puts to 1,000 maps, with debt"),
+            rate("tenants_prefix", "the same to one map with prefixes"),
+            in_unit(Bytes, "tenants_written", "written for 1,000 maps"),
+            in_unit(Bytes, "tenants_prefix_written", "written for one map"),
+            in_unit(Count, "tenants_files", "files of 1,000 maps"),
+            in_unit(Count, "tenants_prefix_files", "files of one map"),
+        ],
+    },
+    Section {
         title: "Cold lookups",
         plot: Some("benchmarks-cold"),
         metrics: &[

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use criba::{
     BloomierBits, Builder, Compression, Db, Durability, Error, FilterPolicy, FilterResidency, Io,
-    Iter,
+    Iter, Keyspace, operator::Add,
 };
 
-use crate::engine::{Bank, Change, Engine, OnEntry, OnValue, Pair, Read, Result, Settings};
+use crate::engine::{
+    Bank, Change, Counters, Engine, OnEntry, OnValue, Pair, Read, Result, Settings, Tenants,
+};
 
 struct Criba {
     db: Db,
@@ -151,5 +153,60 @@ impl Bank for Criba {
             Err(Error::Conflict(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+pub fn open_counters(dir: &Path, settings: &Settings) -> Result<Box<dyn Counters>> {
+    let builder = builder(dir, settings).operator(Add::u64());
+    Ok(Box::new(Criba {
+        db: builder.open()?,
+    }))
+}
+
+impl Counters for Criba {
+    fn add(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.merge(key, 1_u64.to_le_bytes())?)
+    }
+
+    fn add_by_reading(&self, key: &[u8]) -> Result<()> {
+        let more = Counters::get(self, key)? + 1;
+        Ok(self.db.put(key, more.to_le_bytes())?)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<u64> {
+        let value = self.db.get(key)?;
+        let number = value.and_then(|value| value.first_chunk().copied());
+        Ok(number.map_or(0, u64::from_le_bytes))
+    }
+}
+
+struct OfTenants {
+    db: Db,
+    all: Vec<Keyspace>,
+}
+
+pub fn open_tenants(dir: &Path, settings: &Settings, count: usize) -> Result<Box<dyn Tenants>> {
+    let db = builder(dir, settings).open()?;
+    let name = |tenant: usize| db.keyspace(&format!("tenant-{tenant}"));
+    let all = (0..count).map(name);
+    let all = all.collect::<std::result::Result<_, _>>()?;
+    Ok(Box::new(OfTenants { all, db }))
+}
+
+impl Tenants for OfTenants {
+    fn put(&self, tenant: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.all[tenant].put(key, value)?)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        while !self.db.stats().compactions.is_settled {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn get(&self, tenant: usize, key: &[u8]) -> Result<bool> {
+        Ok(self.all[tenant].contains_key(key)?)
     }
 }

@@ -17,7 +17,9 @@ use fjall::{
     OptimisticTxKeyspace, PersistMode, Readable,
 };
 
-use crate::engine::{Bank, Change, Engine, OnEntry, OnValue, Pair, Read, Result, Settings};
+use crate::engine::{
+    Bank, Change, Engine, OnEntry, OnValue, Pair, Read, Result, Settings, Tenants,
+};
 
 struct Fjall {
     db: Database,
@@ -180,5 +182,47 @@ impl Bank for Optimistic {
             tx.insert(&self.keys, *key, value);
         }
         Ok(tx.commit()?.is_ok())
+    }
+}
+
+struct OfTenants {
+    db: Database,
+    all: Vec<Keyspace>,
+}
+
+/// Its keyspaces have a bound for their memtables each; the journal bounds them together.
+pub fn open_tenants(dir: &Path, settings: &Settings, count: usize) -> Result<Box<dyn Tenants>> {
+    let db = Database::builder(dir)
+        .cache_size(settings.cache_bytes)
+        .journal_compression(CompressionType::None)
+        .worker_threads(3)
+        .open()?;
+    let name = |tenant: usize| db.keyspace(&format!("tenant-{tenant}"), || options(settings));
+    let all = (0..count).map(name);
+    let all = all.collect::<std::result::Result<_, _>>()?;
+    Ok(Box::new(OfTenants { all, db }))
+}
+
+impl Tenants for OfTenants {
+    fn put(&self, tenant: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.all[tenant].insert(key, value)?)
+    }
+
+    fn settle(&self) -> Result<()> {
+        for keyspace in &self.all {
+            keyspace.rotate_memtable_and_wait()?;
+        }
+        let mut idle_since = Instant::now();
+        while idle_since.elapsed() < Duration::from_millis(500) {
+            std::thread::sleep(Duration::from_millis(20));
+            if self.db.outstanding_flushes() > 0 || self.db.active_compactions() > 0 {
+                idle_since = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, tenant: usize, key: &[u8]) -> Result<bool> {
+        Ok(self.all[tenant].contains_key(key)?)
     }
 }

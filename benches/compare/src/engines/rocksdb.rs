@@ -13,7 +13,7 @@ use rocksdb::{
     WriteOptions,
 };
 
-use crate::engine::{Engine, OnEntry, OnValue, Read, Result, Settings};
+use crate::engine::{Counters, Engine, OnEntry, OnValue, Read, Result, Settings};
 
 struct Rocks {
     db: DB,
@@ -35,6 +35,15 @@ pub fn open_ribbon(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
 }
 
 fn opened(dir: &Path, settings: &Settings, filter: Filter) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(rocks(dir, settings, filter, |_| ())?))
+}
+
+fn rocks(
+    dir: &Path,
+    settings: &Settings,
+    filter: Filter,
+    more: impl FnOnce(&mut Options),
+) -> Result<Rocks> {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_write_buffer_size(settings.memtable_bytes as usize);
@@ -50,10 +59,11 @@ fn opened(dir: &Path, settings: &Settings, filter: Filter) -> Result<Box<dyn Eng
     options.set_block_based_table_factory(&table(settings, filter));
     let mut write = WriteOptions::default();
     write.set_sync(settings.sync);
-    Ok(Box::new(Rocks {
+    more(&mut options);
+    Ok(Rocks {
         db: DB::open(&options, dir)?,
         write,
-    }))
+    })
 }
 
 fn table(settings: &Settings, filter: Filter) -> BlockBasedOptions {
@@ -179,3 +189,36 @@ impl Engine for Rocks {
 #[cfg(feature = "rocksdb-7")]
 #[unsafe(no_mangle)]
 extern "C" fn rocksdb_write_buffer_manager_destroy(_: *mut libc::c_void) {}
+
+/// With an associative merge operator of the same meaning.
+pub fn open_counters(dir: &Path, settings: &Settings) -> Result<Box<dyn Counters>> {
+    let counters = rocks(dir, settings, Filter::Bloom, |options| {
+        options.set_merge_operator_associative("add u64", |_, base, operands| {
+            let operands = operands.iter().map(number);
+            let sum = operands.fold(base.map_or(0, number), u64::wrapping_add);
+            Some(sum.to_le_bytes().to_vec())
+        });
+    })?;
+    Ok(Box::new(counters))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+impl Counters for Rocks {
+    fn add(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.merge_opt(key, 1_u64.to_le_bytes(), &self.write)?)
+    }
+
+    fn add_by_reading(&self, key: &[u8]) -> Result<()> {
+        let more = Counters::get(self, key)? + 1;
+        Ok(self.db.put_opt(key, more.to_le_bytes(), &self.write)?)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<u64> {
+        Ok(self.db.get_pinned(key)?.map_or(0, |value| number(&value)))
+    }
+}

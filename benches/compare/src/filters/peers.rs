@@ -1,8 +1,8 @@
 //! The structures.
 
 use criba::BloomierBits;
-use criba_filters::{Blocked, Fuse, KeyHash, Membership};
 use criba_filters::segment::{Answer, Build, Filter, FilterKind, FilterSpec, Place, build};
+use criba_filters::{Blocked, Fuse, KeyHash, Membership};
 use dsi_progress_logger::no_logging;
 use fastbloom::BloomFilter;
 use lsm_tree::table::filter::ribbon::burr::{BurrBuilder, BurrParams, contains_hash_from_bytes};

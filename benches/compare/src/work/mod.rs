@@ -12,9 +12,11 @@ use crate::keys::{Key, Order, Rng, Values, stamp_of};
 use crate::measure::{Io, Latencies, Limit, Stolen};
 
 mod cold;
+mod counters;
 mod deletes;
 mod points;
 mod recovery;
+mod tenants;
 mod transactions;
 mod ycsb;
 
@@ -61,6 +63,8 @@ pub const GROUPS: &[(&str, bool, Group)] = &[
     ("recovery", false, recovery::run),
     ("sync", false, points::run_synced),
     ("transactions", false, transactions::run),
+    ("counters", false, counters::run),
+    ("tenants", false, tenants::run),
 ];
 
 /// One store at work, and what was measured.
