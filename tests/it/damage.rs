@@ -8,16 +8,21 @@ mod blocks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use criba::operator::Append;
 use criba::sim::{Memory, Survivors};
 use criba::storage::Storage;
 use criba::{
-    BloomierBits, Builder, Compression, Db, Durability, Error, FilterPolicy, FilterResidency,
+    Batch, BloomierBits, Builder, Compression, Db, Durability, Error, FilterPolicy,
+    FilterResidency, Keyspace,
 };
 
 use crate::allocations::take_largest;
 use crate::faults::{Call, Gate, Rig};
 
+/// What both keyspaces hold: keys that begin with `@` lie in the one called [`SIDE`].
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const SIDE: &str = "side";
 
 fn builder(storage: Arc<dyn Storage>) -> Builder {
     Db::builder("damage")
@@ -25,6 +30,7 @@ fn builder(storage: Arc<dyn Storage>) -> Builder {
         .storage(storage)
         .block_bytes(512)
         .memtable_bytes(64 << 10)
+        .operator(Append::new())
         .cache_bytes(0)
 }
 
@@ -40,7 +46,7 @@ struct Store {
     last_journal: Option<String>,
 }
 
-/// Puts, overwrites and deletes; `round` makes runs that overlap.
+/// Puts, overwrites, operands and deletes in both keyspaces; `round` makes runs that overlap.
 fn write_run(db: &Db, round: usize, model: &mut Model) {
     let mut batch = db.batch();
     for n in (round..36).step_by(round + 1) {
@@ -56,7 +62,27 @@ fn write_run(db: &Db, round: usize, model: &mut Model) {
             model.insert(key, value);
         }
     }
+    write_side(db, &mut batch, round, model);
     batch.commit().unwrap();
+}
+
+/// An operand for one key of each keyspace, and values of the smaller one.
+fn write_side(db: &Db, batch: &mut Batch, n: usize, model: &mut Model) {
+    let side = db.keyspace(SIDE).unwrap();
+    let mut append = |key: &str| {
+        let operand = format!("operand {n} ").into_bytes();
+        model.entry(key.into()).or_default().extend(&operand);
+        operand
+    };
+    batch.merge("key40", append("key40"));
+    let mut batch = batch.keyspace(&side);
+    batch.merge("@key0", append("@key0"));
+    let (key, value) = (format!("@key{}", n % 3 + 1), format!("value {n}"));
+    batch.put(&key, &value);
+    model.insert(key.into_bytes(), value.into_bytes());
+    let key = format!("@key{}", n % 4 + 2);
+    batch.delete(&key);
+    model.remove(key.as_bytes());
 }
 
 fn settings(round: usize, builder: Builder) -> Builder {
@@ -147,6 +173,7 @@ fn write_journal(
         }
         batch.delete(format!("key{:02}", n * 3 + 1));
         model.remove(format!("key{:02}", n * 3 + 1).as_bytes());
+        write_side(db, &mut batch, n, model);
         batch.commit_with(durability).unwrap();
         states.push(model.clone());
         if durability == Durability::Sync {
@@ -270,8 +297,16 @@ fn check_reads(
             return Outcome::Refused;
         }
     };
+    let side = match db.keyspace(SIDE) {
+        Ok(side) => side,
+        Err(error) => {
+            blames(&error);
+            return Outcome::Refused;
+        }
+    };
     let mut reading = Reading {
         db,
+        side,
         candidates: states.to_vec(),
         is_partial: false,
         blames: &blames,
@@ -290,6 +325,7 @@ fn check_reads(
 /// Everything in a store is read; what is found narrows down the states that it can be in.
 struct Reading<'a> {
     db: Db,
+    side: Keyspace,
     candidates: Vec<&'a Model>,
     /// Some reads failed.
     is_partial: bool,
@@ -299,18 +335,19 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn get_all(&mut self) {
-        for n in 0..60_usize {
-            let key = match n {
-                0..50 => format!("key{n:02}"),
-                _ => format!("new{}", n - 50),
+        for n in 0..66_usize {
+            let (keyspace, key): (&Keyspace, _) = match n {
+                0..50 => (&self.db, format!("key{n:02}")),
+                50..60 => (&self.db, format!("new{}", n - 50)),
+                _ => (&self.side, format!("@key{}", n - 60)),
             };
             let bytes = key.as_bytes();
-            match self.db.get(bytes) {
+            match keyspace.get(bytes) {
                 Ok(found) => {
                     let found = found.as_deref();
                     let fits = |state: &&Model| state.get(bytes).map(Vec::as_slice) == found;
                     self.candidates.retain(fits);
-                    assert_eq!(self.db.contains_key(bytes).unwrap(), found.is_some());
+                    assert_eq!(keyspace.contains_key(bytes).unwrap(), found.is_some());
                 }
                 Err(error) => {
                     (self.blames)(&error);
@@ -326,40 +363,44 @@ impl Reading<'_> {
     }
 
     fn scan(&mut self, is_forward: bool) {
-        let mut found = Vec::new();
-        let mut is_whole = true;
-        let mut iter = self.db.iter();
-        while let Some(entry) = if is_forward {
-            iter.next()
-        } else {
-            iter.next_back()
-        } {
-            match entry {
-                Ok((key, value)) => found.push((key.to_vec(), value.to_vec())),
-                Err(error) => {
-                    (self.blames)(&error);
-                    is_whole = false;
+        for is_side in [false, true] {
+            let keyspace = if is_side { &self.side } else { &self.db };
+            let mut found = Vec::new();
+            let mut is_whole = true;
+            let mut iter = keyspace.iter();
+            while let Some(entry) = if is_forward {
+                iter.next()
+            } else {
+                iter.next_back()
+            } {
+                match entry {
+                    Ok((key, value)) => found.push((key.to_vec(), value.to_vec())),
+                    Err(error) => {
+                        (self.blames)(&error);
+                        is_whole = false;
+                    }
                 }
             }
+            self.is_partial |= !is_whole;
+            self.candidates.retain(|state| {
+                let of_keyspace = |(key, _): &(&Vec<u8>, _)| key.starts_with(b"@") == is_side;
+                let mut expected: Vec<_> = state.iter().filter(of_keyspace).collect();
+                if !is_forward {
+                    expected.reverse();
+                }
+                let is_right = expected
+                    .iter()
+                    .zip(&found)
+                    .all(|(one, other)| *one == (&other.0, &other.1));
+                let is_complete = found.len() == expected.len() || !is_whole;
+                is_right && is_complete && found.len() <= expected.len()
+            });
+            assert!(
+                !self.candidates.is_empty(),
+                "{}: a scan is wrong, forward: {is_forward}, side: {is_side}",
+                (self.what)()
+            );
         }
-        self.is_partial |= !is_whole;
-        self.candidates.retain(|state| {
-            let mut expected: Vec<_> = state.iter().collect();
-            if !is_forward {
-                expected.reverse();
-            }
-            let pairs = expected.iter().zip(&found);
-            let is_right = pairs
-                .clone()
-                .all(|(one, other)| *one == (&other.0, &other.1));
-            let is_complete = found.len() == state.len() || !is_whole;
-            is_right && is_complete && found.len() <= state.len()
-        });
-        assert!(
-            !self.candidates.is_empty(),
-            "{}: a scan is wrong, forward: {is_forward}",
-            (self.what)()
-        );
     }
 }
 

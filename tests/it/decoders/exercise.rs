@@ -6,7 +6,7 @@ use std::sync::Arc;
 use criba::operator::Append;
 use criba::sim::Memory;
 use criba::storage::Storage;
-use criba::{Access, Compaction, Db, FilterPolicy, Slice};
+use criba::{Access, Compaction, Db, FilterPolicy, Keyspace, Slice};
 
 use super::frame::Files;
 
@@ -32,6 +32,8 @@ pub(super) fn golden(name: &str) -> Files {
             "000005.seg" "000009.seg" "000013.seg" "000017.seg" "000020.journal" "000021.seg"
             "CURRENT" "LOCK" "MANIFEST-000014" "MANIFEST-000018"),
         "packed" => &files!("packed":
+            "000004.journal" "000005.seg" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
+        "keyspaces" => &files!("keyspaces":
             "000004.journal" "000005.seg" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
         "operands" => &files!("operands":
             "000005.seg" "000006.journal" "000007.seg"
@@ -75,11 +77,22 @@ pub(super) fn exercise(files: Files, is_written: bool) -> Option<Content> {
     content
 }
 
-/// Reads everything; returns it if `verify` finds nothing wrong, and then all ways agree.
+/// Reads every keyspace; returns the default one's content if `verify` finds nothing wrong, and
+/// then all ways agree.
 fn read(db: &Db) -> Option<Content> {
+    let is_sound = is_sound(db);
+    for name in db.keyspaces() {
+        match db.keyspace(&name) {
+            Ok(keyspace) => assert_eq!(read_keyspace(&keyspace, is_sound).is_some(), is_sound),
+            Err(error) => assert!(!error.to_string().is_empty(), "of another operator"),
+        }
+    }
+    read_keyspace(db, is_sound)
+}
+
+fn read_keyspace(db: &Keyspace, is_sound: bool) -> Option<Content> {
     let forward: Vec<_> = db.iter().take(ENTRIES_MAX).collect();
     let backward: Vec<_> = db.iter().rev().take(ENTRIES_MAX).collect();
-    let is_sound = is_sound(db);
     assert!(db.stats().segments().count() < 1000);
     std::hint::black_box(db.approximate_len());
     std::hint::black_box(db.approximate_len_in("c".."q"));
@@ -136,7 +149,10 @@ fn write(memory: &Memory, expected: Option<&Content>) {
         return;
     };
     let written = db
-        .put("written", "later")
+        .keyspaces()
+        .iter()
+        .filter_map(|name| db.keyspace(name).ok())
+        .try_for_each(|keyspace| keyspace.put("written", "later"))
         .and_then(|()| db.flush())
         .and_then(|()| db.rebuild_filters(.., |_, _| {}).map(drop))
         .and_then(|()| db.compact_all()?.wait());

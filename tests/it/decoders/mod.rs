@@ -8,6 +8,7 @@
 mod bytes;
 mod exercise;
 mod frame;
+mod keyspaces;
 mod operand;
 mod repair;
 
@@ -20,13 +21,14 @@ use operand::operand;
 pub(crate) type Target = fn(&[u8]);
 
 /// All of them, by name: also the names of the fuzz targets and of the corpus folders.
-pub(crate) const TARGETS: [(&str, Target); 10] = [
+pub(crate) const TARGETS: [(&str, Target); 11] = [
     ("batch", batch),
     ("block", block),
     ("current", current),
     ("filter", filter),
     ("index", index),
     ("journal", journal),
+    ("keyspaces", keyspaces::keyspaces),
     ("manifest", manifest),
     ("operand", operand),
     ("segment", segment),
@@ -35,6 +37,9 @@ pub(crate) const TARGETS: [(&str, Target); 10] = [
 
 /// Segments of the golden store, one for each kind of filter and block.
 const SEGMENTS: [u64; 5] = [5, 9, 13, 17, 21];
+
+/// Its number.
+const DEFAULT_KEYSPACE: [u8; 4] = [0; 4];
 
 /// Picks one of the golden segments.
 fn base(choice: u8) -> (u64, Vec<u8>) {
@@ -246,7 +251,7 @@ pub(crate) fn filter(input: &[u8]) {
 /// Properties that tell of another filter than they did.
 fn with_filter(properties: &[u8], filter: &FilterInput) -> Option<Vec<u8>> {
     let mut rest = Input(properties);
-    rest.bytes(56)?;
+    rest.bytes(60)?;
     for _ in 0..4 {
         rest.prefixed()?;
     }
@@ -319,6 +324,7 @@ pub(crate) fn block(input: &[u8]) {
     ] {
         properties.extend_from_slice(&field.to_le_bytes());
     }
+    properties.extend_from_slice(&DEFAULT_KEYSPACE);
     prefixed(b"", &mut properties);
     prefixed(&[0xff; 40], &mut properties);
     properties.extend_from_slice(&[0; 3]);
@@ -371,6 +377,7 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
                 vec![1, 1, b'k', 1, b'a', 2, 1, b'k', 1, b'b', 2, 1, b'l', 0],
             ]
         }
+        "keyspaces" => keyspaces::seeds(),
         "operand" => operand::seeds(),
         "segment" => segments()
             .map(|(choice, bytes)| with(choice, &bytes))
