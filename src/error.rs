@@ -190,8 +190,8 @@ pub struct Corruption {
 /// let Err(Error::Conflict(conflict)) = transaction.commit() else {
 ///     panic!("the apple has come meanwhile");
 /// };
-/// assert_eq!(conflict, Conflict::Key(b"apple".to_vec()));
-/// assert_eq!(conflict.to_string(), "the key \"apple\"");
+/// assert!(matches!(&conflict, Conflict::Key { key, .. } if key == b"apple"));
+/// assert_eq!(conflict.to_string(), "the key \"apple\" of \"default\"");
 /// # Ok(())
 /// # }
 /// ```
