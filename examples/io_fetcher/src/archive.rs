@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use common::codec::Reader;
-use criba::{Access, Compression, Create, Db, FilterPolicy};
+use criba::{Access, Compression, Create, Db, Keyspace, Stats};
 
 use crate::exit::Failure;
-use crate::keys;
+use crate::keys::{self, Table, Tables};
 use crate::ledger::malformed;
 use crate::pack::Packs;
 use crate::record::{Document, Frame};
 use crate::report::Totals;
 
-/// First byte of `M`. Written to disk; 2 was never used.
-const FORMAT: u8 = 1;
+/// First byte of `M`. Written to disk; 1 had all tables in one keyspace, 2 was never used.
+const FORMAT: u8 = 3;
 
 /// Frames kept decoded while a document is read: the lines of one may lie in many.
 const FRAMES_KEPT: usize = 8;
@@ -26,6 +26,7 @@ const SEGMENT_BYTES: u64 = 4 << 20;
 pub(crate) struct Archive {
     pub(crate) path: PathBuf,
     pub(crate) db: Db,
+    pub(crate) tables: Tables,
     pub(crate) packs: Packs,
     pub(crate) is_index_only: bool,
     /// Number of the next new document.
@@ -36,7 +37,7 @@ pub(crate) struct Archive {
 }
 
 /// What is chosen when an archive is opened to write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choices {
     pub(crate) is_index_only: bool,
     pub(crate) zstd_level: i32,
@@ -48,17 +49,13 @@ impl Archive {
     pub(crate) fn open_to_write(path: &Path, choices: &Choices) -> Result<Archive, Failure> {
         make_folder(path)?;
         make_folder(&path.join("packs"))?;
-        let index = path.join("index");
-        let mut db = builder(&index, choices.bits_per_key).open()?;
-        let totals = read_totals(&db)?;
-        if choices.bits_per_key.is_none() && totals.bits_per_key.is_some() {
-            db.close()?;
-            db = builder(&index, totals.bits_per_key).open()?;
-        }
+        let db = builder(path).open()?;
         if db.get(keys::META)?.is_none() {
+            // Who only reads cannot make them.
+            Tables::open(&db, choices.bits_per_key)?;
             db.put(keys::META, [FORMAT, u8::from(choices.is_index_only)])?;
         }
-        let archive = Archive::over(path, db, choices.zstd_level)?;
+        let archive = Archive::over(path, db, choices)?;
         if archive.is_index_only != choices.is_index_only {
             let (is, asked) = if archive.is_index_only {
                 ("an index without content", "without --index-only")
@@ -76,21 +73,21 @@ impl Archive {
     /// Opens an existing archive, of either kind, to take something out of it.
     pub(crate) fn open_to_change(path: &Path) -> Result<Archive, Failure> {
         expect_store(path)?;
-        let db = builder(&path.join("index"), None).create(Create::Never);
-        Archive::over(path, db.open()?, 1)
+        let db = builder(path).create(Create::Never);
+        Archive::over(path, db.open()?, &Choices::default())
     }
 
     /// Opens an existing archive to read; others may read it at the same time.
     pub(crate) fn open_to_read(path: &Path) -> Result<Archive, Failure> {
         expect_store(path)?;
-        let db = builder(&path.join("index"), None)
+        let db = builder(path)
             .create(Create::Never)
             .access(Access::ReadOnly)
             .open()?;
-        Archive::over(path, db, 1)
+        Archive::over(path, db, &Choices::default())
     }
 
-    fn over(path: &Path, db: Db, zstd_level: i32) -> Result<Archive, Failure> {
+    fn over(path: &Path, db: Db, choices: &Choices) -> Result<Archive, Failure> {
         let Some(meta) = db.get(keys::META)? else {
             return Err(Failure::usage(format!(
                 "{} holds no documents yet; `ingest` some",
@@ -113,15 +110,30 @@ impl Archive {
             let mut number = || reader.number().map_err(malformed("the last batch"));
             (next_document, packs_end) = (number()?, number()?);
         }
+        let totals = match db.get(keys::TOTALS)? {
+            Some(record) => Totals::decode(&record).map_err(malformed("the counters"))?,
+            None => Totals::default(),
+        };
         Ok(Archive {
             path: path.to_owned(),
-            packs: Packs::new(path.join("packs"), packs_end, zstd_level),
-            totals: read_totals(&db)?,
+            packs: Packs::new(path.join("packs"), packs_end, choices.zstd_level),
+            tables: Tables::open(&db, choices.bits_per_key.or(totals.bits_per_key))?,
+            totals,
             committed_before: db.stats().compactions.user_bytes,
             db,
             is_index_only,
             next_document,
         })
+    }
+
+    /// That of the store's own records, then those of the tables.
+    pub(crate) fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
+        std::iter::once(&*self.db).chain(self.tables.iter())
+    }
+
+    /// Counters of all of [`Archive::keyspaces`].
+    pub(crate) fn stats(&self) -> Vec<Stats> {
+        self.keyspaces().map(Keyspace::stats).collect()
     }
 
     /// Bytes that this run has committed to the index.
@@ -135,7 +147,7 @@ impl Archive {
             return Ok(empty_document());
         }
         let what = format!("document {number}");
-        match self.db.get(keys::document(number))? {
+        match self.tables[Table::Document].get(keys::document(number))? {
             Some(record) => Document::decode(&record).map_err(malformed(&what)),
             None => Err(Failure::damaged(format!(
                 "{what} is not in the index; check the store"
@@ -208,28 +220,15 @@ pub(crate) fn empty_document() -> Document {
     }
 }
 
-fn read_totals(db: &Db) -> Result<Totals, Failure> {
-    match db.get(keys::TOTALS)? {
-        Some(record) => Totals::decode(&record).map_err(malformed("the counters")),
-        None => Ok(Totals::default()),
-    }
-}
-
 /// Small memtables and cache: the whole program is to stay within 40 MB.
-fn builder(index: &Path, bits_per_key: Option<u8>) -> criba::Builder {
-    let builder = Db::builder(index)
+fn builder(path: &Path) -> criba::Builder {
+    Db::builder(path.join("index"))
         .memtable_bytes(8 << 20)
         .segment_bytes(SEGMENT_BYTES)
         .sealed_memtables_max(1)
         .cache_bytes(4 << 20)
         .level_base_bytes(16 << 20)
-        .compression(Compression::Zstd { level: 1 });
-    match bits_per_key {
-        Some(bits) => builder.filter(FilterPolicy::Budget {
-            bits_per_key: f64::from(bits),
-        }),
-        None => builder,
-    }
+        .compression(Compression::Zstd { level: 1 })
 }
 
 fn make_folder(path: &Path) -> Result<(), Failure> {

@@ -1,13 +1,16 @@
 //! Many changes to the index, a batch at a time.
 
-use criba::{Batch, Db, Durability};
+use criba::{Batch, Durability};
 
+use crate::archive::Archive;
 use crate::exit::Failure;
+use crate::keys::{Table, Tables};
 
 /// Changes that are committed together: what they take in memory is bounded.
 const TOGETHER: usize = 10_000;
 
-pub(crate) struct Changes {
+pub(crate) struct Changes<'a> {
+    tables: &'a Tables,
     batch: Batch,
     together: usize,
     /// Batches before it ends early: a test sees what is left then.
@@ -15,10 +18,11 @@ pub(crate) struct Changes {
     batches_left: u64,
 }
 
-impl Changes {
-    pub(crate) fn new(db: &Db) -> Changes {
+impl<'a> Changes<'a> {
+    pub(crate) fn new(archive: &'a Archive) -> Changes<'a> {
         Changes {
-            batch: db.batch(),
+            tables: &archive.tables,
+            batch: archive.db.batch(),
             together: TOGETHER,
             #[cfg(test)]
             batches_left: u64::MAX,
@@ -27,21 +31,21 @@ impl Changes {
 
     /// Batches of `together` changes, and so many of them.
     #[cfg(test)]
-    pub(crate) fn limited(db: &Db, together: usize, batches_left: u64) -> Changes {
+    pub(crate) fn limited(archive: &'a Archive, together: usize, batches_left: u64) -> Changes<'a> {
         Changes {
             together,
             batches_left,
-            ..Changes::new(db)
+            ..Changes::new(archive)
         }
     }
 
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        self.batch.put(key, value);
+    pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.batch.keyspace(&self.tables[table]).put(key, value);
         self.commit_if_large()
     }
 
-    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<(), Failure> {
-        self.batch.delete(key);
+    pub(crate) fn delete(&mut self, table: Table, key: &[u8]) -> Result<(), Failure> {
+        self.batch.keyspace(&self.tables[table]).delete(key);
         self.commit_if_large()
     }
 

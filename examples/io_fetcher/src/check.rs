@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::archive::Archive;
 use crate::args::CheckArgs;
 use crate::exit::{Exit, Failure};
-use crate::keys;
+use crate::keys::{self, Table};
 use crate::list;
 use crate::parallel;
 use crate::progress::Progress;
@@ -20,7 +20,8 @@ const TOGETHER: usize = 256;
 
 pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let archive = Archive::open_to_read(&args.store.store)?;
-    let mut damage = index_damage(&archive);
+    let index = archive.db.verify(|_, _| {})?;
+    let mut damage: Vec<_> = index.findings.iter().map(ToString::to_string).collect();
     let mut documents = 0;
     let mut damaged = BTreeSet::new();
     if !archive.is_index_only {
@@ -48,16 +49,6 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     Ok(Exit::Damaged)
 }
 
-/// Every block of the index has a checksum; this reads them all.
-fn index_damage(archive: &Archive) -> Vec<String> {
-    let stats = archive.db.stats();
-    let segments = stats.segments().map(|segment| segment.id);
-    segments
-        .filter_map(|id| archive.db.inspect(id).err())
-        .map(|error| error.to_string())
-        .collect()
-}
-
 /// Verifies all contents; the numbers of the damaged ones are collected.
 fn contents(
     archive: &Archive,
@@ -66,7 +57,7 @@ fn contents(
     damage: &mut Vec<String>,
 ) -> Result<u64, Failure> {
     let progress = Progress::new(Some(archive.next_document.saturating_sub(1)));
-    let mut records = archive.db.prefix([keys::DOCUMENT]);
+    let mut records = archive.tables[Table::Document].iter();
     let mut documents = 0;
     loop {
         let mut some = Vec::new();
@@ -110,7 +101,7 @@ fn names(
         } else if document >= archive.next_document
             || !archive.is_index_only
                 && document != 0
-                && !archive.db.contains_key(keys::document(document))?
+                && !archive.tables[Table::Document].contains_key(keys::document(document))?
         {
             damage.push(format!("{}: its content is not there", name()));
         }

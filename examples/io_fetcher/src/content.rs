@@ -12,8 +12,8 @@ use common::codec::{Reader, put_number};
 
 use crate::exit::Failure;
 use crate::ingest::{Outcome, Run, Work, known, new};
-use crate::keys::{self, Hash};
-use crate::ledger::{Level, malformed};
+use crate::keys::{self, Fingerprint, Hash, Table};
+use crate::ledger::malformed;
 use crate::parallel;
 use crate::pieces;
 use crate::read::{self, BLOCK_BYTES};
@@ -65,7 +65,7 @@ pub(crate) fn process(run: &mut Run<'_>, works: &[&Work]) -> Result<Vec<Outcome>
             Err(what) => outcomes[at] = Some(Err(what.clone())),
             Ok(first) => {
                 let key = first_key(work, first);
-                match run.ledger.get(Level::FirstBlock, &key)? {
+                match run.ledger.get(Table::FirstBlock, &key)? {
                     Some(value) => maybes.push(Maybe {
                         at,
                         work,
@@ -74,7 +74,7 @@ pub(crate) fn process(run: &mut Run<'_>, works: &[&Work]) -> Result<Vec<Outcome>
                     }),
                     None => {
                         let number = run.ledger.take_number();
-                        run.ledger.put(key, encode_number(number));
+                        lead(run, Table::FirstBlock, &key, number);
                         jobs.push(Job {
                             at,
                             work,
@@ -99,14 +99,15 @@ pub(crate) fn process(run: &mut Run<'_>, works: &[&Work]) -> Result<Vec<Outcome>
     Ok(outcomes.collect())
 }
 
-fn first_key(work: &Work, first: &[u8]) -> Vec<u8> {
-    keys::first_block(&read::fingerprint_first(work.stamp.size, first))
+fn first_key(work: &Work, first: &[u8]) -> Fingerprint {
+    read::fingerprint_first(work.stamp.size, first)
 }
 
-fn encode_number(number: u64) -> Vec<u8> {
+/// A key that leads to a document.
+fn lead(run: &mut Run<'_>, table: Table, key: &[u8], document: u64) {
     let mut value = Vec::new();
-    put_number(&mut value, number);
-    value
+    put_number(&mut value, document);
+    run.ledger.put(table, key, value);
 }
 
 fn decode_number(value: &[u8]) -> Result<u64, Failure> {
@@ -126,16 +127,16 @@ fn store_all(
         let is_other = |document: &Document| job.hash.is_some_and(|hash| hash != document.hash);
         outcomes[job.at] = Some(match stored {
             Ok(document) if !is_other(&document) => {
-                run.ledger
-                    .put(keys::document(job.number), document.encode());
-                run.ledger
-                    .put(keys::whole(&document.hash), encode_number(job.number));
+                let key = keys::document(job.number);
+                run.ledger.put(Table::Document, key, document.encode());
+                lead(run, Table::Whole, &document.hash, job.number);
                 new(job.number)
             }
             stored => {
-                run.ledger.withdraw(&first_key(job.work, job.first));
+                let first = first_key(job.work, job.first);
+                run.ledger.withdraw(Table::FirstBlock, &first);
                 if let Some(hash) = &job.hash {
-                    run.ledger.withdraw(&keys::whole(hash));
+                    run.ledger.withdraw(Table::Whole, hash);
                 }
                 failed.push(job.number);
                 Err(stored.err().unwrap_or_else(|| read::CHANGED.to_owned()))
@@ -155,7 +156,7 @@ fn compare_all<'a>(
     for maybe in maybes {
         let record = run
             .ledger
-            .look(&keys::document(maybe.candidate))?
+            .look(Table::Document, &keys::document(maybe.candidate))?
             .map(|record| Document::decode(&record).map_err(malformed("a document")))
             .transpose()?;
         candidates.push((maybe, record));
@@ -185,17 +186,17 @@ fn compare_all<'a>(
             }
         };
         if let Some(hash) = &hash
-            && let Some(value) = run.ledger.get(Level::Whole, &keys::whole(hash))?
+            && let Some(value) = run.ledger.get(Table::Whole, hash)?
         {
             outcomes[maybe.at] = Some(known(decode_number(&value)?));
             continue;
         }
         let number = run.ledger.take_number();
         match &hash {
-            Some(hash) => run.ledger.put(keys::whole(hash), encode_number(number)),
+            Some(hash) => lead(run, Table::Whole, hash, number),
             None => {
                 let key = first_key(maybe.work, maybe.first);
-                run.ledger.put(key, encode_number(number));
+                lead(run, Table::FirstBlock, &key, number);
             }
         }
         later.push(Job {
@@ -286,8 +287,8 @@ fn verify(
         outcomes[job.at] = Some(match stored {
             Ok(document) if Some(document.hash) == job.hash => {
                 run.counts.repaired += 1;
-                run.ledger
-                    .put(keys::document(job.number), document.encode());
+                let key = keys::document(job.number);
+                run.ledger.put(Table::Document, key, document.encode());
                 known(job.number)
             }
             stored => Err(stored.err().unwrap_or_else(|| read::CHANGED.to_owned())),

@@ -9,7 +9,7 @@ use crate::archive::Archive;
 use crate::args::ForgetArgs;
 use crate::changes::Changes;
 use crate::exit::{Exit, Failure};
-use crate::keys;
+use crate::keys::{self, Table};
 use crate::ledger::malformed;
 use crate::record::{self, Entry, What};
 use crate::sources::Source;
@@ -39,23 +39,19 @@ pub(crate) fn run(args: &ForgetArgs) -> Result<Exit, Failure> {
 }
 
 fn forget_url(archive: &Archive, url: &str) -> Result<u64, Failure> {
-    let key = keys::url(url);
-    let is_there = archive.db.contains_key(&key)?;
-    if is_there {
-        archive.db.delete(&key)?;
-    }
-    Ok(u64::from(is_there))
+    let forgotten = archive.tables[Table::Url].take(url)?;
+    Ok(u64::from(forgotten.is_some()))
 }
 
 /// Forgets a name, and all below it; how many there were.
 fn forget_path(archive: &Archive, path: &Path) -> Result<u64, Failure> {
     // Without a slash at its end.
     let path: PathBuf = path.components().collect();
-    let mut changes = Changes::new(&archive.db);
+    let mut changes = Changes::new(archive);
     let mut names = forget_below(archive, &path, &mut changes)?;
     if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
         let key = keys::directory(parent);
-        if let Some(value) = archive.db.get(&key)? {
+        if let Some(value) = archive.tables[Table::Directory].get(&key)? {
             let mut entries = decode(parent, &value)?;
             let before = entries.len();
             let is_it = |entry: &Entry| entry.name == name.as_bytes();
@@ -65,7 +61,11 @@ fn forget_path(archive: &Archive, path: &Path) -> Result<u64, Failure> {
                 .count() as u64;
             entries.retain(|entry| !is_it(entry));
             if entries.len() < before {
-                changes.put(&key, &record::encode_directory(entries.iter()))?;
+                changes.put(
+                    Table::Directory,
+                    &key,
+                    &record::encode_directory(entries.iter()),
+                )?;
             }
         }
     }
@@ -73,19 +73,19 @@ fn forget_path(archive: &Archive, path: &Path) -> Result<u64, Failure> {
     Ok(names)
 }
 
-fn forget_below(archive: &Archive, path: &Path, changes: &mut Changes) -> Result<u64, Failure> {
+fn forget_below(archive: &Archive, path: &Path, changes: &mut Changes<'_>) -> Result<u64, Failure> {
     let here = keys::directory(path);
     // All below the root begin with the root's own key.
     let end: &[u8] = if path.parent().is_some() { &[0] } else { &[] };
     let below = [&here[..], end].concat();
-    let snapshot = archive.db.snapshot();
-    let own = snapshot.range(&here[..]..=&here[..]);
+    let directories = &archive.tables[Table::Directory];
+    let own = directories.range(&here[..]..=&here[..]);
     let mut names = 0;
-    for record in own.chain(snapshot.prefix(&below)) {
+    for record in own.chain(directories.prefix(&below)) {
         let (key, value) = record?;
         let entries = decode(&keys::directory_path(&key), &value)?;
         names += entries.iter().filter(|entry| is_name(entry)).count() as u64;
-        changes.delete(&key)?;
+        changes.delete(Table::Directory, &key)?;
     }
     Ok(names)
 }

@@ -17,7 +17,7 @@ use crate::archive::Archive;
 use crate::args::GcArgs;
 use crate::changes::Changes;
 use crate::exit::{Exit, Failure};
-use crate::keys;
+use crate::keys::{self, Table};
 use crate::ledger::malformed;
 use crate::list;
 use crate::pack::{BLOCK_BYTES, Packs};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &GcArgs) -> Result<Exit, Failure> {
         ));
     }
     let before = Packs::bytes_on_disk(&archive.packs_folder());
-    let collected = collect(&archive, &mut Changes::new(&archive.db))?;
+    let collected = collect(&archive, &mut Changes::new(&archive))?;
     let after = Packs::bytes_on_disk(&archive.packs_folder());
     archive.db.close()?;
     let freed = before.saturating_sub(after);
@@ -90,7 +90,7 @@ impl Marks {
 }
 
 /// Everything but what is printed.
-pub(crate) fn collect(archive: &Archive, changes: &mut Changes) -> Result<Collected, Failure> {
+pub(crate) fn collect(archive: &Archive, changes: &mut Changes<'_>) -> Result<Collected, Failure> {
     let blocks = archive.packs.end() / BLOCK_BYTES;
     if archive.next_document.max(blocks) > MARKS_MAX {
         return Err(Failure::damaged(
@@ -101,7 +101,7 @@ pub(crate) fn collect(archive: &Archive, changes: &mut Changes) -> Result<Collec
     let mut blocks = Marks::default();
     let mut collected = Collected::default();
     let mut dead = Vec::new();
-    for record in archive.db.prefix([keys::DOCUMENT]) {
+    for record in &archive.tables[Table::Document] {
         let (key, value) = record?;
         if !named.has(keys::document_number(&key)) {
             dead.push(keys::document_number(&key));
@@ -119,7 +119,7 @@ pub(crate) fn collect(archive: &Archive, changes: &mut Changes) -> Result<Collec
     leads(archive, &named, changes)?;
     collected.pieces = pieces(archive, &blocks, changes)?;
     for number in dead {
-        changes.delete(&keys::document(number))?;
+        changes.delete(Table::Document, &keys::document(number))?;
     }
     changes.commit()?;
     archive.db.sync()?;
@@ -165,22 +165,22 @@ fn blocks_of(frame: &Frame, end: u64) -> Result<std::ops::RangeInclusive<u64>, F
 }
 
 /// Removes what leads to documents without a name.
-fn leads(archive: &Archive, named: &Marks, changes: &mut Changes) -> Result<(), Failure> {
+fn leads(archive: &Archive, named: &Marks, changes: &mut Changes<'_>) -> Result<(), Failure> {
     let number = |value: &[u8]| Reader(value).number().map_err(malformed("a content"));
-    for record in archive.db.snapshot().prefix([keys::WHOLE]) {
+    for record in &archive.tables[Table::Whole] {
         let (key, value) = record?;
         if !named.has(number(&value)?) {
-            changes.delete(&key)?;
+            changes.delete(Table::Whole, &key)?;
         }
     }
-    for record in archive.db.snapshot().prefix([keys::INODE]) {
+    for record in &archive.tables[Table::Inode] {
         let (key, value) = record?;
         let known = Known::decode(&value).map_err(malformed("a file with several names"))?;
         if matches!(known, Known::One { document, .. } if !named.has(document)) {
-            changes.delete(&key)?;
+            changes.delete(Table::Inode, &key)?;
         }
     }
-    for record in archive.db.snapshot().prefix([keys::FIRST_BLOCK]) {
+    for record in &archive.tables[Table::FirstBlock] {
         let (key, value) = record?;
         let number = number(&value)?;
         if number == keys::SEVERAL || named.has(number) {
@@ -189,22 +189,22 @@ fn leads(archive: &Archive, named: &Marks, changes: &mut Changes) -> Result<(), 
         // Others may begin with the same block: then they are found by their hash.
         let size = archive.document(number).map(|document| document.size);
         match size.is_ok_and(|size| size <= read::BLOCK_BYTES as u64) {
-            true => changes.delete(&key)?,
-            false => changes.put(&key, &[keys::SEVERAL as u8])?,
+            true => changes.delete(Table::FirstBlock, &key)?,
+            false => changes.put(Table::FirstBlock, &key, &[keys::SEVERAL as u8])?,
         }
     }
     Ok(())
 }
 
 /// Removes the pieces that lie where there will be holes; how many.
-fn pieces(archive: &Archive, blocks: &Marks, changes: &mut Changes) -> Result<u64, Failure> {
+fn pieces(archive: &Archive, blocks: &Marks, changes: &mut Changes<'_>) -> Result<u64, Failure> {
     let mut removed = 0;
-    for record in archive.db.snapshot().prefix([keys::PIECE]) {
+    for record in &archive.tables[Table::Piece] {
         let (key, value) = record?;
         let span = decode_span(&mut Reader(&value), 0).map_err(malformed("a piece"))?;
         let is_there = blocks_of(&span.frame, archive.packs.end())?.all(|block| blocks.has(block));
         if !is_there {
-            changes.delete(&key)?;
+            changes.delete(Table::Piece, &key)?;
             removed += 1;
         }
     }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 use crate::ingest::{Outcome, Run, Work, known, new};
-use crate::keys::{self, Fingerprint, Hash};
-use crate::ledger::{Level, malformed};
+use crate::keys::{Fingerprint, Hash, Table};
+use crate::ledger::malformed;
 use crate::parallel;
 use crate::read::{self, BLOCK_BYTES, Sources};
 use crate::record::{Known, Origin, Stamp};
@@ -43,25 +43,24 @@ pub(crate) fn process(run: &mut Run<'_>, works: &[&Work]) -> Result<Vec<Outcome>
     let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
     let mut asks = Vec::new();
     for (at, work) in works.iter().enumerate() {
-        let meeting = meet(run, Level::Size, keys::size(work.stamp.size), work)?;
+        let meeting = meet(run, Table::Size, &work.stamp.size.to_le_bytes(), work)?;
         take(meeting, (at, work), &mut outcomes, &mut asks);
     }
     let firsts = read_all(run, &asks, first_block);
     let mut deeper = Vec::new();
     for (ask, first) in asks.iter().zip(firsts) {
-        let first = first.map(|fingerprint| keys::first_block(&fingerprint));
         match (ask.who, first) {
             (Who::Candidate(document), Ok(key)) => {
                 run.counts.verified += 1;
                 let is_all = ask.stamp.size <= BLOCK_BYTES as u64;
                 let origin = (!is_all).then(|| origin_of(&ask.path, ask.stamp));
-                run.ledger
-                    .put(key, Known::One { document, origin }.encode());
+                let known = Known::One { document, origin };
+                run.ledger.put(Table::FirstBlock, key, known.encode());
             }
             // It is no longer what it was: nothing can be the same.
             (Who::Candidate(_), Err(_)) => run.counts.refuted += 1,
             (Who::Own(at), Ok(key)) => {
-                let meeting = meet(run, Level::FirstBlock, key, works[at])?;
+                let meeting = meet(run, Table::FirstBlock, &key, works[at])?;
                 take(meeting, (at, works[at]), &mut outcomes, &mut deeper);
             }
             (Who::Own(at), Err(what)) => outcomes[at] = Some(Err(what)),
@@ -80,17 +79,18 @@ fn whole(run: &mut Run<'_>, asks: &[Ask], outcomes: &mut [Option<Outcome>]) -> R
     let hashes = read_all(run, asks, whole_hash);
     for (ask, hash) in asks.iter().zip(hashes) {
         run.counts.hashed += 1;
-        let key = hash.map(|hash| keys::whole(&hash));
-        match (ask.who, key) {
-            (Who::Candidate(document), Ok(key)) => run.ledger.put(key, number(document)),
+        match (ask.who, hash) {
+            (Who::Candidate(document), Ok(hash)) => {
+                run.ledger.put(Table::Whole, hash, number(document));
+            }
             (Who::Candidate(_), Err(_)) => run.counts.refuted += 1,
-            (Who::Own(at), Ok(key)) => {
-                let found = run.ledger.get(Level::Whole, &key)?;
+            (Who::Own(at), Ok(hash)) => {
+                let found = run.ledger.get(Table::Whole, &hash)?;
                 outcomes[at] = Some(match found {
                     Some(value) => known(document(&value)?),
                     None => {
                         let document = run.ledger.take_number();
-                        run.ledger.put(key, number(document));
+                        run.ledger.put(Table::Whole, hash, number(document));
                         new(document)
                     }
                 });
@@ -126,17 +126,17 @@ fn origin_of(path: &Path, stamp: Stamp) -> Origin {
 }
 
 /// Asks one level about a file, and enters it there.
-fn meet(run: &mut Run<'_>, level: Level, key: Vec<u8>, work: &Work) -> Result<Meeting, Failure> {
-    let is_all = level == Level::FirstBlock && work.stamp.size <= BLOCK_BYTES as u64;
-    let enter = |run: &mut Run<'_>, key| {
+fn meet(run: &mut Run<'_>, level: Table, key: &[u8], work: &Work) -> Result<Meeting, Failure> {
+    let is_all = level == Table::FirstBlock && work.stamp.size <= BLOCK_BYTES as u64;
+    let enter = |run: &mut Run<'_>| {
         let document = run.ledger.take_number();
         let origin = (!is_all).then(|| origin_of(&work.path, work.stamp));
-        run.ledger
-            .put(key, Known::One { document, origin }.encode());
+        let known = Known::One { document, origin };
+        run.ledger.put(level, key, known.encode());
         Ok(Meeting::Decided(new(document)))
     };
-    let Some(value) = run.ledger.get(level, &key)? else {
-        return enter(run, key);
+    let Some(value) = run.ledger.get(level, key)? else {
+        return enter(run);
     };
     match Known::decode(&value).map_err(malformed("a size or first block"))? {
         Known::Several => Ok(Meeting::Compare(None)),
@@ -151,7 +151,7 @@ fn meet(run: &mut Run<'_>, level: Level, key: Vec<u8>, work: &Work) -> Result<Me
         } => {
             let path = OsStr::from_bytes(&origin.path);
             if path != work.path.as_os_str() {
-                run.ledger.put(key, Known::Several.encode());
+                run.ledger.put(level, key, Known::Several.encode());
                 return Ok(Meeting::Compare(Some(Ask {
                     who: Who::Candidate(document),
                     path: PathBuf::from(path),
@@ -162,7 +162,7 @@ fn meet(run: &mut Run<'_>, level: Level, key: Vec<u8>, work: &Work) -> Result<Me
             // file is another one now.
             match origin.stamp == work.stamp {
                 true => Ok(Meeting::Decided(new(document))),
-                false => enter(run, key),
+                false => enter(run),
             }
         }
     }

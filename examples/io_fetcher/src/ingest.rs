@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use common::escape::{Escaped, Plain};
+use criba::{RunStats, Stats};
 
 use crate::archive::{Archive, Choices};
 use crate::args::IngestArgs;
 use crate::diff::{self, Directory};
 use crate::exit::{Exit, Failure};
-use crate::ledger::{Ledger, Level, malformed};
+use crate::keys::Table;
+use crate::ledger::{Ledger, malformed};
 use crate::progress::Progress;
 use crate::read::Sources;
 use crate::record::{self, Entry, Known, Origin, Stamp, What};
@@ -75,7 +77,7 @@ pub(crate) type Outcome = Result<Fate, String>;
 pub(crate) struct Run<'a> {
     pub(crate) archive: &'a Archive,
     pub(crate) args: &'a IngestArgs,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Ledger<'a>,
     pub(crate) sources: Sources,
     pub(crate) counts: Counts,
     pub(crate) auto: Auto,
@@ -144,7 +146,7 @@ impl<'a> Run<'a> {
         Run {
             archive,
             args,
-            ledger: Ledger::new(archive.db.clone(), archive.next_document),
+            ledger: Ledger::new(archive),
             sources: Sources::default(),
             counts: Counts::default(),
             auto: Auto::default(),
@@ -222,7 +224,7 @@ impl<'a> Run<'a> {
 
     /// The record of a directory as it was left; `None` if there is none.
     fn directory(&mut self, path: &std::path::Path) -> Result<Option<Vec<Entry>>, Failure> {
-        let record = self.ledger.get(Level::Directory, &keys::directory(path))?;
+        let record = self.ledger.get(Table::Directory, &keys::directory(path))?;
         let what = path.display().to_string();
         record
             .map(|record| record::decode_directory(&record).map_err(malformed(&what)))
@@ -233,8 +235,9 @@ impl<'a> Run<'a> {
     fn subtree_gone(&mut self, path: &std::path::Path) -> Result<(), Failure> {
         let key = keys::directory(path);
         let below: Vec<u8> = key.iter().copied().chain([0]).collect();
-        let here = self.archive.db.range(&key[..]..=&key[..]);
-        for record in here.chain(self.archive.db.prefix(&below)) {
+        let directories = &self.archive.tables[Table::Directory];
+        let here = directories.range(&key[..]..=&key[..]);
+        for record in here.chain(directories.prefix(&below)) {
             let (key, value) = record?;
             let mut entries =
                 record::decode_directory(&value).map_err(malformed(&path.display().to_string()))?;
@@ -246,7 +249,7 @@ impl<'a> Run<'a> {
                 entries.clear();
             }
             let record = record::encode_directory(entries.iter());
-            self.ledger.put(key.to_vec(), record);
+            self.ledger.put(Table::Directory, &key[..], record);
         }
         Ok(())
     }
@@ -273,7 +276,8 @@ impl<'a> Run<'a> {
         drop(works);
         for directory in directories.iter().filter(|directory| directory.is_changed) {
             let record = record::encode_directory(directory.entries.iter().flatten());
-            self.ledger.put(keys::directory(&directory.path), record);
+            let key = keys::directory(&directory.path);
+            self.ledger.put(Table::Directory, key, record);
         }
         self.commit()
     }
@@ -377,7 +381,7 @@ impl<'a> Run<'a> {
     /// The content of a file that was met under another name and has not changed since.
     fn other_name(&mut self, work: &Work) -> Result<Option<Outcome>, Failure> {
         let key = keys::inode(work.device, work.stamp.inode);
-        let Some(value) = self.ledger.get(Level::Inode, &key)? else {
+        let Some(value) = self.ledger.get(Table::Inode, &key)? else {
             return Ok(None);
         };
         match Known::decode(&value).map_err(malformed("a file with several names"))? {
@@ -403,20 +407,20 @@ impl<'a> Run<'a> {
                 origin: Some(origin),
             };
             let key = keys::inode(work.device, work.stamp.inode);
-            self.ledger.put(key, known.encode());
+            self.ledger.put(Table::Inode, key, known.encode());
         }
     }
 
     /// Commits what there is; content first, so that nothing refers to what is not there.
     pub(crate) fn commit(&mut self) -> Result<(), Failure> {
         let end = self.sync_packs()?;
-        self.ledger.commit(end)
+        self.ledger.commit(None, end)
     }
 
-    /// Commits blocks and lines in the middle of a document.
+    /// Commits blocks and lines in the middle of a document: others that wait may not be whole yet.
     pub(crate) fn commit_pieces(&mut self) -> Result<(), Failure> {
         let end = self.sync_packs()?;
-        self.ledger.commit_pieces(end)
+        self.ledger.commit(Some(Table::Piece), end)
     }
 
     fn sync_packs(&mut self) -> Result<u64, Failure> {
@@ -433,13 +437,17 @@ impl<'a> Run<'a> {
     /// what this run has left to merge. A merge that is much larger than what was written is left
     /// for later.
     fn leave_tidy(&self) -> Result<(), Failure> {
-        let db = &self.archive.db;
-        db.flush()?;
-        let stats = db.stats();
-        let held: u64 = stats.segments().map(|segment| segment.file_bytes).sum();
-        let is_worth_it = held < TIDY_RATIO * self.archive.committed_bytes();
-        if is_worth_it && stats.runs.len() > RUNS_TIDY {
-            db.compact_all()?.wait()?;
+        self.archive.db.flush()?;
+        let stats = self.archive.stats();
+        let runs = stats.iter().flat_map(|table| &table.runs);
+        let held: u64 = runs.map(RunStats::file_bytes).sum();
+        if held >= TIDY_RATIO * self.archive.committed_bytes() {
+            return Ok(());
+        }
+        for (table, stats) in self.archive.keyspaces().zip(&stats) {
+            if stats.runs.len() > RUNS_TIDY {
+                table.compact_all()?.wait()?;
+            }
         }
         Ok(())
     }
@@ -447,12 +455,14 @@ impl<'a> Run<'a> {
     /// The end of a run: counters are kept for the next one, and everything survives power loss.
     fn finish(&mut self) -> Result<Totals, Failure> {
         self.counts.opened = self.sources.opened.load(Ordering::Relaxed);
-        let stats = self.archive.db.stats();
         let filters = self.ledger.filters();
+        let stats = self.archive.stats();
+        let sum = |of: fn(&Stats) -> u64| stats.iter().map(of).sum::<u64>();
+        let runs = stats.iter().map(|table| table.runs.len() as u64);
         let load = Load {
-            absent: stats.lookups.absent,
-            present: stats.lookups.memtable_hits + stats.lookups.segment_hits,
-            runs: stats.runs.len() as u64,
+            absent: sum(|table| table.lookups.absent),
+            present: sum(|table| table.lookups.memtable_hits + table.lookups.segment_hits),
+            runs: runs.max().unwrap_or(0),
         };
         let before = &self.archive.totals;
         let totals = Totals {
@@ -471,7 +481,8 @@ impl<'a> Run<'a> {
             return Ok(totals);
         }
         db.put(keys::TOTALS, totals.encode())?;
-        if stats.memtable.active_bytes > FLUSH_WORTH_BYTES || stats.memtable.flushes > 0 {
+        let unflushed = sum(|table| table.memtable.active_bytes);
+        if unflushed > FLUSH_WORTH_BYTES || sum(|table| table.memtable.flushes) > 0 {
             self.leave_tidy()?;
         }
         db.sync()?;

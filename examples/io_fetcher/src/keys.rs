@@ -1,38 +1,97 @@
-//! The key layout: one letter for the kind, then what it is looked up by.
-//!
-//! | key | value |
-//! |---|---|
-//! | `M` | what the store is: format, index only or with content |
-//! | `N` | next document number, end of the packs: written with every batch |
-//! | `T` | counters of all runs |
-//! | `D` path | directory: names, stamps, document numbers |
-//! | `U` URL | what was fetched: validators, document number |
-//! | `I` device, inode | content of a file with several names |
-//! | `S` size | index only: the one document of this size, or "several" |
-//! | `F` fingerprint | a document with this size and first block; 0 stands for several, told apart by hash |
-//! | `W` hash | the document with this content |
-//! | `B` fingerprint | where this block or line is stored |
-//! | `d` number | document: size, hash, where its content is |
-
-use std::path::{Path, PathBuf};
+//! The tables of the index, a keyspace each, and their keys. The default keyspace has the records of
+//! the store itself.
 
 use std::ffi::OsStr;
+use std::ops::Index;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
+use criba::{Db, FilterPolicy, Keyspace};
+
+use crate::exit::Failure;
+
+/// What the store is: format, index only or with content.
 pub(crate) const META: &[u8] = b"M";
+/// Next document number, end of the packs: written with every batch.
 pub(crate) const NEXT: &[u8] = b"N";
+/// Counters of all runs.
 pub(crate) const TOTALS: &[u8] = b"T";
-pub(crate) const DIRECTORY: u8 = b'D';
-pub(crate) const URL: u8 = b'U';
-pub(crate) const DOCUMENT: u8 = b'd';
-pub(crate) const INODE: u8 = b'I';
-pub(crate) const FIRST_BLOCK: u8 = b'F';
-pub(crate) const WHOLE: u8 = b'W';
-/// The first letter there is: `Ledger::commit_pieces` relies on it.
-pub(crate) const PIECE: u8 = b'B';
 
-/// With content, in place of a document number under `F`: ask for the whole hash. (The empty
-/// document, whose number this is, has no first block.)
+/// What the index knows. URLs, fingerprints and hashes are their own keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Table {
+    /// Path to names, stamps, document numbers.
+    Directory,
+    /// Device and inode to the content of a file with several names.
+    Inode,
+    /// Index only: size to the one document of this size, or "several".
+    Size,
+    /// Fingerprint of size and first block to a document; 0 stands for several, told apart by hash.
+    FirstBlock,
+    /// Hash to the document with this content.
+    Whole,
+    /// Fingerprint of a block or line to where it is stored.
+    Piece,
+    /// URL to what was fetched: validators, document number.
+    Url,
+    /// Number to size, hash, and where the content is.
+    Document,
+}
+
+impl Table {
+    /// All in their order, with the names of their keyspaces.
+    pub(crate) const ALL: [(Table, &str); 8] = [
+        (Table::Directory, "directory"),
+        (Table::Inode, "inode"),
+        (Table::Size, "size"),
+        (Table::FirstBlock, "first_block"),
+        (Table::Whole, "whole"),
+        (Table::Piece, "piece"),
+        (Table::Url, "url"),
+        (Table::Document, "document"),
+    ];
+
+    /// Those that answer a level of comparison.
+    pub(crate) const LEVELS: &[(Table, &str)] = Table::ALL.split_at(6).0;
+}
+
+/// All tables of a store.
+#[derive(Debug)]
+pub(crate) struct Tables(Vec<Keyspace>);
+
+impl Tables {
+    /// Opens them, or makes those that are not there.
+    pub(crate) fn open(db: &Db, bits_per_key: Option<u8>) -> Result<Tables, Failure> {
+        let open = |(table, name)| {
+            let filter = match (table, bits_per_key) {
+                // Its number is known before it is asked for, so it is there.
+                (Table::Document, _) => FilterPolicy::None,
+                (_, Some(bits)) => FilterPolicy::Budget {
+                    bits_per_key: f64::from(bits),
+                },
+                (_, None) => FilterPolicy::default(),
+            };
+            db.keyspace_with(name, |options| options.filter(filter))
+        };
+        let tables = Table::ALL.into_iter().map(open);
+        Ok(Tables(tables.collect::<criba::Result<_>>()?))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Keyspace> {
+        self.0.iter()
+    }
+}
+
+impl Index<Table> for Tables {
+    type Output = Keyspace;
+
+    fn index(&self, table: Table) -> &Keyspace {
+        &self.0[table as usize]
+    }
+}
+
+/// With content, in place of a document number for a first block: ask for the whole hash. (The
+/// empty document, whose number this is, has no first block.)
 pub(crate) const SEVERAL: u64 = 0;
 
 /// Bytes of a fingerprint: no two contents share one unless someone does 2^80 work for it.
@@ -44,79 +103,49 @@ pub(crate) type Fingerprint = [u8; FINGERPRINT_BYTES];
 /// The hash of a whole document.
 pub(crate) type Hash = [u8; 32];
 
-fn key(letter: u8, rest: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(1 + rest.len());
-    key.push(letter);
-    key.extend_from_slice(rest);
-    key
-}
-
 /// Keys have at most 65,535 bytes; paths and URLs beyond are refused by the caller.
 pub(crate) const NAME_BYTES_MAX: usize = 65_000;
 
 /// A slash becomes a zero byte, which no name has: so keys are in the order of a sorted walk.
 pub(crate) fn directory(path: &Path) -> Vec<u8> {
-    let mut key = key(DIRECTORY, path.as_os_str().as_bytes());
-    for byte in &mut key[1..] {
-        if *byte == b'/' {
-            *byte = 0;
-        }
-    }
-    key
+    swapped(path.as_os_str().as_bytes(), b'/', 0)
 }
 
 /// Undoes [`directory`].
 pub(crate) fn directory_path(key: &[u8]) -> PathBuf {
-    let path: Vec<u8> = key[1..]
-        .iter()
-        .map(|&byte| if byte == 0 { b'/' } else { byte })
-        .collect();
-    PathBuf::from(OsStr::from_bytes(&path))
+    PathBuf::from(OsStr::from_bytes(&swapped(key, 0, b'/')))
 }
 
-pub(crate) fn url(url: &str) -> Vec<u8> {
-    key(URL, url.as_bytes())
+fn swapped(bytes: &[u8], from: u8, to: u8) -> Vec<u8> {
+    let swap = |&byte| if byte == from { to } else { byte };
+    bytes.iter().map(swap).collect()
 }
 
 pub(crate) fn inode(device: u64, inode: u64) -> Vec<u8> {
-    let mut rest = [0; 16];
-    rest[..8].copy_from_slice(&device.to_le_bytes());
-    rest[8..].copy_from_slice(&inode.to_le_bytes());
-    key(INODE, &rest)
-}
-
-pub(crate) fn size(size: u64) -> Vec<u8> {
-    key(b'S', &size.to_le_bytes())
-}
-
-pub(crate) fn first_block(fingerprint: &Fingerprint) -> Vec<u8> {
-    key(FIRST_BLOCK, fingerprint)
-}
-
-pub(crate) fn whole(hash: &Hash) -> Vec<u8> {
-    key(WHOLE, hash)
-}
-
-pub(crate) fn piece(fingerprint: &Fingerprint) -> Vec<u8> {
-    key(PIECE, fingerprint)
+    [device.to_le_bytes(), inode.to_le_bytes()].concat()
 }
 
 /// Most significant byte first, so that documents are in the order of their numbers.
-pub(crate) fn document(number: u64) -> Vec<u8> {
-    let bytes: [u8; 8] = std::array::from_fn(|at| (number >> (56 - 8 * at)) as u8);
-    key(DOCUMENT, &bytes)
+pub(crate) fn document(number: u64) -> [u8; 8] {
+    std::array::from_fn(|at| (number >> (56 - 8 * at)) as u8)
 }
 
 /// Undoes [`document`].
 pub(crate) fn document_number(key: &[u8]) -> u64 {
-    key[1..]
-        .iter()
+    key.iter()
         .fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_table_is_at_its_place() {
+        for (at, (table, name)) in Table::ALL.into_iter().enumerate() {
+            assert_eq!(table as usize, at, "{name}");
+        }
+    }
 
     #[test]
     fn directories_sort_as_they_are_walked() {

@@ -6,43 +6,11 @@
 use std::collections::BTreeMap;
 
 use common::codec::{Malformed, put_number};
-use criba::{Db, Durability, Stats};
+use criba::{Durability, Stats};
 
+use crate::archive::Archive;
 use crate::exit::Failure;
-use crate::keys;
-
-/// What is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Level {
-    Directory,
-    Inode,
-    Size,
-    FirstBlock,
-    Whole,
-    Piece,
-}
-
-impl Level {
-    pub(crate) const ALL: [Level; 6] = [
-        Level::Directory,
-        Level::Inode,
-        Level::Size,
-        Level::FirstBlock,
-        Level::Whole,
-        Level::Piece,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Level::Directory => "directory",
-            Level::Inode => "inode",
-            Level::Size => "size",
-            Level::FirstBlock => "first_block",
-            Level::Whole => "whole",
-            Level::Piece => "piece",
-        }
-    }
-}
+use crate::keys::{self, Table};
 
 /// Questions of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,34 +30,39 @@ pub(crate) struct Filters {
 }
 
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    db: Db,
-    pending: BTreeMap<Vec<u8>, Vec<u8>>,
+pub(crate) struct Ledger<'a> {
+    archive: &'a Archive,
+    pending: [BTreeMap<Vec<u8>, Vec<u8>>; Table::ALL.len()],
     next_document: u64,
-    asked: [Asked; Level::ALL.len()],
+    asked: [Asked; Table::ALL.len()],
     filters: Filters,
     /// Filter counters of each segment when they were last looked at.
     seen: BTreeMap<u64, (u64, u64)>,
 }
 
-impl Ledger {
-    pub(crate) fn new(db: Db, next_document: u64) -> Ledger {
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(archive: &'a Archive) -> Ledger<'a> {
         let mut ledger = Ledger {
-            db,
-            pending: BTreeMap::new(),
-            next_document,
+            archive,
+            pending: Default::default(),
+            next_document: archive.next_document,
             asked: Default::default(),
             filters: Filters::default(),
             seen: BTreeMap::new(),
         };
         // Counters of filters go on from session to session; this one counts its own.
-        ledger.count_filters(&ledger.db.stats());
+        ledger.count_filters();
         ledger.filters = Filters::default();
         ledger
     }
 
-    pub(crate) fn get(&mut self, level: Level, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        let found = self.look(key)?;
+    pub(crate) fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let found = self.look(table, key)?;
+        // A URL is a name, as a directory is.
+        let level = match table {
+            Table::Url => Table::Directory,
+            _ => table,
+        };
         let asked = &mut self.asked[level as usize];
         asked.asked += 1;
         asked.new += u64::from(found.is_none());
@@ -97,20 +70,22 @@ impl Ledger {
     }
 
     /// Without counting: what is looked up here is known to be there.
-    pub(crate) fn look(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        Ok(match self.pending.get(key) {
+    pub(crate) fn look(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(match self.pending[table as usize].get(key) {
             Some(value) => Some(value.clone()),
-            None => self.db.get(key)?.map(|value| value.to_vec()),
+            None => self.archive.tables[table]
+                .get(key)?
+                .map(|value| value.to_vec()),
         })
     }
 
-    pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.pending.insert(key, value);
+    pub(crate) fn put(&mut self, table: Table, key: impl Into<Vec<u8>>, value: Vec<u8>) {
+        self.pending[table as usize].insert(key.into(), value);
     }
 
     /// Takes back what the next batch would have added.
-    pub(crate) fn withdraw(&mut self, key: &[u8]) {
-        self.pending.remove(key);
+    pub(crate) fn withdraw(&mut self, table: Table, key: &[u8]) {
+        self.pending[table as usize].remove(key);
     }
 
     pub(crate) fn take_number(&mut self) -> u64 {
@@ -119,41 +94,37 @@ impl Ledger {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.pending.len()
+        self.pending.iter().map(BTreeMap::len).sum()
     }
 
-    /// Commits everything as one batch, with the numbers that the next run goes on from. The
-    /// packs up to `packs_end` must have been synced.
-    pub(crate) fn commit(&mut self, packs_end: u64) -> Result<(), Failure> {
-        if self.pending.is_empty() {
-            return Ok(());
+    /// Commits everything as one batch, or what waits for one table, with the numbers that the next
+    /// run goes on from. The packs up to `packs_end` must have been synced.
+    pub(crate) fn commit(&mut self, only: Option<Table>, packs_end: u64) -> Result<(), Failure> {
+        let mut batch = self.archive.db.batch();
+        let is_due = |table| only.is_none_or(|only| only == table);
+        for (table, _) in Table::ALL.into_iter().filter(|&(table, _)| is_due(table)) {
+            let mut keyspace = batch.keyspace(&self.archive.tables[table]);
+            for (key, value) in std::mem::take(&mut self.pending[table as usize]) {
+                keyspace.put(key, value);
+            }
         }
-        let mut batch = self.db.batch();
-        for (key, value) in std::mem::take(&mut self.pending) {
-            batch.put(key, value);
+        if batch.is_empty() {
+            return Ok(());
         }
         let mut next = Vec::new();
         put_number(&mut next, self.next_document);
         put_number(&mut next, packs_end);
         batch.put(keys::NEXT, next);
         batch.commit_with(Durability::Process)?;
-        self.count_filters(&self.db.stats());
+        self.count_filters();
         Ok(())
-    }
-
-    /// Commits blocks and lines only: documents that wait may not be whole yet.
-    pub(crate) fn commit_pieces(&mut self, packs_end: u64) -> Result<(), Failure> {
-        let others = self.pending.split_off(&[keys::PIECE + 1][..]);
-        let committed = self.commit(packs_end);
-        self.pending = others;
-        committed
     }
 
     /// Adds what the filters did since they were last looked at. Called often, because counters
     /// of a segment go with it when it is merged.
-    fn count_filters(&mut self, stats: &Stats) {
+    fn count_filters(&mut self) {
         let mut seen = BTreeMap::new();
-        for segment in stats.segments() {
+        for segment in self.archive.stats().iter().flat_map(Stats::segments) {
             let Some(filter) = &segment.filter else {
                 continue;
             };
@@ -166,12 +137,12 @@ impl Ledger {
         self.seen = seen;
     }
 
-    pub(crate) fn asked(&self, level: Level) -> Asked {
+    pub(crate) fn asked(&self, level: Table) -> Asked {
         self.asked[level as usize]
     }
 
     pub(crate) fn filters(&mut self) -> Filters {
-        self.count_filters(&self.db.stats());
+        self.count_filters();
         self.filters
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::archive::Archive;
 use crate::args::ListArgs;
 use crate::exit::{Exit, Failure};
-use crate::keys;
+use crate::keys::{self, Table};
 use crate::ledger::malformed;
 use crate::record::{self, Entry, Fetched, What};
 
@@ -36,7 +36,7 @@ pub(crate) fn each(
     below: &[PathBuf],
     mut take: impl FnMut(Named) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    for record in archive.db.prefix([keys::DIRECTORY]) {
+    for record in &archive.tables[Table::Directory] {
         let (key, value) = record?;
         let path = keys::directory_path(&key);
         if !may_hold(&path, below) {
@@ -51,11 +51,10 @@ pub(crate) fn each(
             }
         }
     }
-    for record in archive.db.prefix([keys::URL]) {
-        let (key, value) = record?;
-        let url = &key[1..];
-        if is_below(url, below) {
-            take(fetched(url, &value).map_err(malformed("a URL"))?)?;
+    for record in &archive.tables[Table::Url] {
+        let (url, value) = record?;
+        if is_below(&url, below) {
+            take(fetched(&url, &value).map_err(malformed("a URL"))?)?;
         }
     }
     Ok(())

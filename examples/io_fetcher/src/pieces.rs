@@ -8,8 +8,8 @@ use crate::args::Granularity;
 use crate::content::Job;
 use crate::exit::Failure;
 use crate::ingest::Run;
-use crate::keys::{self, Fingerprint};
-use crate::ledger::{Level, malformed};
+use crate::keys::{Fingerprint, Table};
+use crate::ledger::malformed;
 use crate::pack::Packs;
 use crate::parallel;
 use crate::read::{self, BLOCK_BYTES, CHUNK_BYTES, Sources};
@@ -178,8 +178,7 @@ impl Cutting {
             self.push(UNWRITTEN, start, len);
             return Ok(());
         }
-        let key = keys::piece(&fingerprint);
-        if let Some(value) = run.ledger.get(Level::Piece, &key)? {
+        if let Some(value) = run.ledger.get(Table::Piece, &fingerprint)? {
             let span = decode_span(&mut Reader(&value), 0).map_err(malformed("a block"))?;
             found(run, piece);
             self.push(span.frame, span.start, span.len);
@@ -241,7 +240,7 @@ fn found(run: &mut Run<'_>, piece: &[u8]) {
 fn enter(run: &mut Run<'_>, fingerprint: &Fingerprint, span: &Span) -> Result<(), Failure> {
     let mut value = Vec::new();
     encode_span(span, 0, &mut value);
-    run.ledger.put(keys::piece(fingerprint), value);
+    run.ledger.put(Table::Piece, fingerprint, value);
     match run.ledger.pending() > PENDING_MAX {
         true => run.commit_pieces(),
         false => Ok(()),

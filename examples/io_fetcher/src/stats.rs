@@ -1,5 +1,6 @@
 //! `stats`: what the store holds, what the filters saved, and what suits this load.
 
+use criba::Stats;
 use serde_json::{Value, json};
 
 use indicatif::HumanBytes;
@@ -7,7 +8,7 @@ use indicatif::HumanBytes;
 use crate::archive::Archive;
 use crate::args::StatsArgs;
 use crate::exit::{Exit, Failure};
-use crate::keys;
+use crate::keys::{self, Table};
 use crate::list;
 use crate::pack::Packs;
 use crate::record::What;
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &StatsArgs) -> Result<Exit, Failure> {
             true => &path,
             false => path.parent().unwrap_or(&path),
         };
-        println!("{}", archive.db.explain(keys::directory(directory))?);
+        let names = &archive.tables[Table::Directory];
+        println!("{}", names.explain(keys::directory(directory))?);
         return Ok(Exit::Done);
     }
     let mut held = Held::default();
@@ -59,9 +61,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<Exit, Failure> {
 }
 
 fn json(archive: &Archive, held: &Held) -> Value {
-    let stats = archive.db.stats();
     let (mut keys, mut index, mut filters) = (0, 0, 0);
-    for segment in stats.segments() {
+    let stats = archive.stats();
+    for segment in stats.iter().flat_map(Stats::segments) {
         keys += segment.keys;
         index += segment.file_bytes;
         filters += segment
@@ -82,7 +84,7 @@ fn json(archive: &Archive, held: &Held) -> Value {
         "index_keys": keys,
         "index_bytes": index,
         "filter_bytes": filters,
-        "sorted_runs": stats.runs.len(),
+        "sorted_runs": stats.iter().map(|table| table.runs.len()).sum::<usize>(),
         "pack_bytes": Packs::bytes_on_disk(&archive.packs_folder()),
         "ingests": totals.runs,
         "last_lookups_absent": totals.load.absent,

@@ -7,7 +7,7 @@ use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
 use crate::ingest::Run;
-use crate::ledger::Level;
+use crate::keys::Table;
 use crate::report::{self, Totals};
 
 /// Numbers of the store itself.
@@ -43,10 +43,10 @@ pub(crate) fn of(run: &mut Run<'_>, totals: &Totals) -> String {
 
 fn json(run: &mut Run<'_>, totals: &Totals) -> Value {
     let filters = run.ledger.filters();
-    let levels = Level::ALL.into_iter().map(|level| {
+    let levels = Table::LEVELS.iter().map(|&(level, name)| {
         let asked = run.ledger.asked(level);
         let counts = json!({ "asked": asked.asked, "certainly_new": asked.new });
-        (level.name().to_owned(), counts)
+        (name.to_owned(), counts)
     });
     let store = Store::of(run);
     let mut object = run.counts.json();
@@ -69,10 +69,12 @@ fn text(run: &mut Run<'_>, totals: &Totals) -> String {
     let filters = run.ledger.filters();
     let (counts, store) = (run.counts, Store::of(run));
     let read = run.sources.bytes.load(Ordering::Relaxed);
-    let asked = Level::ALL.iter().fold((0, 0), |(asked, new), level| {
-        let level = run.ledger.asked(*level);
-        (asked + level.asked, new + level.new)
-    });
+    let asked = Table::LEVELS
+        .iter()
+        .fold((0, 0), |(asked, new), (level, _)| {
+            let level = run.ledger.asked(*level);
+            (asked + level.asked, new + level.new)
+        });
     let mut lines = vec![
         format!(
             "{} documents in {} directories, {}",

@@ -9,7 +9,7 @@ pub(crate) struct Load {
     pub(crate) absent: u64,
     /// Lookups of keys that were.
     pub(crate) present: u64,
-    /// Sorted runs of the tree, each of which an absent key may cost a read.
+    /// Sorted runs of the table that has most, each of which an absent key may cost a read.
     pub(crate) runs: u64,
 }
 

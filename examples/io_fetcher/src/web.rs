@@ -16,8 +16,8 @@ use ureq::{Agent, Body};
 use crate::content;
 use crate::exit::Failure;
 use crate::ingest::{Run, Work};
-use crate::keys::{self, NAME_BYTES_MAX};
-use crate::ledger::{Level, malformed};
+use crate::keys::{NAME_BYTES_MAX, Table};
+use crate::ledger::malformed;
 use crate::read;
 use crate::record::{Fetched, Stamp};
 
@@ -33,10 +33,9 @@ pub(crate) fn fetch(run: &mut Run<'_>, url: &str) -> Result<Result<(), String>, 
     if let Err(what) = check(run, url) {
         return Ok(Err(what));
     }
-    let key = keys::url(url);
     let before = run
         .ledger
-        .get(Level::Directory, &key)?
+        .get(Table::Url, url.as_bytes())?
         .map(|record| Fetched::decode(&record).map_err(malformed("a URL")))
         .transpose()?;
     let response = match ask(run, url, before.as_ref()) {
@@ -59,7 +58,7 @@ pub(crate) fn fetch(run: &mut Run<'_>, url: &str) -> Result<Result<(), String>, 
     fs::remove_file(&spool).ok();
     match stored? {
         Ok(fetched) => {
-            run.ledger.put(key, fetched.encode());
+            run.ledger.put(Table::Url, url, fetched.encode());
             run.commit()?;
             Ok(Ok(()))
         }

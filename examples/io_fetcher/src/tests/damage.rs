@@ -4,6 +4,7 @@ use std::fs;
 
 use super::{Place, noise, pause, plant};
 use crate::exit::Exit;
+use crate::keys::{META, Table};
 
 /// Flips one byte of the first pack.
 fn flip(place: &Place, at: usize) {
@@ -72,6 +73,44 @@ fn a_pack_that_is_gone_is_damage() {
     drop(place.ingest(&["--paranoid"]));
     assert_eq!(place.run(&["check"]).unwrap(), Exit::Done);
     assert!(place.extract() == place.files());
+}
+
+#[test]
+fn damage_of_any_table_is_found() {
+    for table in [Table::Directory, Table::FirstBlock, Table::Document] {
+        let place = Place::new();
+        plant(&place, 100);
+        let archive = place.ingest(&[]).archive;
+        archive.tables[table].compact_all().unwrap().wait().unwrap();
+        let stats = archive.tables[table].stats();
+        let id = stats.segments().next().unwrap().id;
+        archive.db.close().unwrap();
+        assert_eq!(place.run(&["check"]).unwrap(), Exit::Done);
+        let path = place.store.join(format!("index/{id:06}.seg"));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[200] ^= 0x10;
+        fs::write(&path, bytes).unwrap();
+        let checked = place.run(&["check"]);
+        let exit = checked.unwrap_or_else(|failure| failure.exit);
+        assert_eq!(exit, Exit::Damaged, "{table:?}");
+    }
+}
+
+#[test]
+fn a_store_of_another_format_is_refused_and_left_as_it_is() {
+    let place = Place::new();
+    let index = place.store.join("index");
+    let open = || criba::Db::open(&index).unwrap();
+    fs::create_dir_all(&place.store).unwrap();
+    let db = open();
+    db.put(META, [1, 0]).unwrap();
+    db.close().unwrap();
+    let tree = place.tree.to_str().unwrap();
+    for command in [&["ingest", tree][..], &["list"], &["gc"]] {
+        let refused = place.run(command).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage, "{refused}");
+        assert_eq!(open().keyspaces(), ["default"]);
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Place {
 
     fn gc(&self) -> Collected {
         let archive = Archive::open_to_change(&self.store).unwrap();
-        gc::collect(&archive, &mut Changes::new(&archive.db)).unwrap()
+        gc::collect(&archive, &mut Changes::new(&archive)).unwrap()
     }
 
     fn pack_bytes(&self) -> u64 {
@@ -194,7 +194,7 @@ fn wherever_it_ends_early_nothing_leads_nowhere() {
         place.store = original.with_extension(batches.to_string());
         copy(&original, &place.store);
         let archive = Archive::open_to_change(&place.store).unwrap();
-        let ended = gc::collect(&archive, &mut Changes::limited(&archive.db, 3, batches));
+        let ended = gc::collect(&archive, &mut Changes::limited(&archive, 3, batches));
         drop(archive);
         place.check();
         if ended.is_ok() {
