@@ -83,8 +83,8 @@ fn operands_are_exported_with_and_without_their_operator() {
     let file = dir.path().join("lines.tsv");
     let text = "a\t1\n\\+a\t2\n\\+a\\x00\t3\nb\t4\n";
     std::fs::write(&file, text).unwrap();
-    let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
-    let (a, b) = (in_dir(&a), in_dir(&b));
+    let [a, b, c] = ["a", "b", "c"].map(|name| dir.path().join(name));
+    let (a, b, c) = (in_dir(&a), in_dir(&b), in_dir(&c));
     let refused = criba(&["import", a, in_dir(&file)]);
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8(refused.stderr).unwrap();
@@ -103,13 +103,22 @@ fn operands_are_exported_with_and_without_their_operator() {
     ]);
     assert_eq!(stdout(&["export", a]), text);
     assert_eq!(criba(&["get", a, "a"]).status.code(), Some(2));
-    assert_eq!(stdout(&["get", a, "a", append[0], append[1]]), "1,2");
+    // The store knows whose they are.
+    let other = criba(&["get", a, "a", append[0], append[1]]);
+    assert_eq!(other.status.code(), Some(2));
     let json = dir.path().join("lines.json");
     stdout(&["export", a, in_dir(&json), "--json"]);
     stdout(&["import", b, in_dir(&json), "--json", append[0], append[1]]);
     let combined = "a\t1,2\na\\x00\t3\nb\t4\n";
     assert_eq!(stdout(&["scan", b, append[0], append[1]]), combined);
-    assert_eq!(stdout(&["export", a, append[0], append[1]]), combined);
+    assert_eq!(stdout(&["get", b, "a", append[0], append[1]]), "1,2");
+    // Operands of two sessions lie in two segments, uncombined.
+    for _ in 0..2 {
+        stdout(&["import", c, in_dir(&json), "--json", append[0], append[1]]);
+    }
+    let twice = "a\t1,2\na\\x00\t3,3\nb\t4\n";
+    assert!(stdout(&["export", c]).contains("\n\\+a\\x00\t3\n"));
+    assert_eq!(stdout(&["export", c, append[0], append[1]]), twice);
 }
 
 #[cfg(feature = "study")]
