@@ -63,20 +63,44 @@ pub(crate) enum Command {
     /// In text, \\ \t \n \r and \xNN stand for a byte each; any other byte stands for itself, and
     /// what follows the first tab is the value. With --json a line is an object with the string
     /// fields "key" and "value", or "key_base64" and "value_base64" for bytes that are not UTF-8. A
-    /// line that begins with \+, or an object with "operand" in place of "value", is an operand.
-    /// Empty lines are skipped. The input is read as a stream; when a line is not valid, everything
+    /// line that begins with \+, or an object with "operand" in place of "value", is an operand. A
+    /// line \=NAME, or an object with the field "keyspace" alone, names the keyspace of the lines
+    /// after it, which is made if it is not there. Empty lines are skipped. The input is read as a stream; when a line is not valid, everything
     /// before it is in the store. After success everything is on stable storage, in segments with
     /// the filter that was chosen.
     Import(ImportArgs),
     /// Write all entries as lines that `import` reads back without loss.
+    ///
+    /// The lines of one keyspace do not name it, so that they can be imported into another. With
+    /// --all, each keyspace begins with a line that names it: \=NAME, or with --json an object with
+    /// the field "keyspace". All are as of one moment, empty ones too.
     Export(ExportArgs),
     /// Show counters, levels, runs and segments of a store.
+    ///
+    /// Memtables, levels, segments and lookups are those of one keyspace, all else is of the store.
+    /// Without --keyspace the others follow, a line each.
     Stats(StatsArgs),
+    /// List the keyspaces of a store: name, keys (an estimate), segments and their bytes.
+    ///
+    /// Names are shown as escaped ASCII; with --unescape, other commands take them so. What is not
+    /// yet in segments counts among the keys alone.
+    Keyspaces(KeyspacesArgs),
+    /// Drop a keyspace with all that is in it, without asking.
+    ///
+    /// Exit code 1 when it was not there. The default keyspace cannot be dropped.
+    DropKeyspace(DropKeyspaceArgs),
+    /// Make a complete store of this moment, all keyspaces in it, by hard links.
+    ///
+    /// What is not yet in segments is flushed first, so the store is opened for writing. Where the
+    /// target is on another file system, files are copied. The checkpoint is a store as any other.
+    Checkpoint(CheckpointArgs),
     /// Read and verify one segment and show what it is made of.
+    ///
+    /// Its number is enough: without --keyspace it is looked for in all keyspaces.
     Inspect(InspectArgs),
     /// Look a key up and show what was asked, read and saved, run by run.
     Explain(ExplainArgs),
-    /// Read all of a store and verify it: checksums, order, index, filters, counts, levels.
+    /// Read all keyspaces of a store and verify them: checksums, order, index, filters, counts, levels.
     ///
     /// Nothing is changed. Exit code 3 when anything is damaged; what it is, is listed.
     Verify(VerifyArgs),
@@ -86,15 +110,25 @@ pub(crate) enum Command {
     /// then takes its name; the damaged one is kept as NAME.damaged-1 (or the next free number).
     /// Of each key the newest entry that can be read is taken; where a newer one is lost, an older
     /// value, or a deleted key, may be back. What is lost is listed: file, place, keys that may be
-    /// concerned. Exit code 0 when nothing was lost, 3 when the new store was made but something
+    /// concerned. All keyspaces are made anew. Where it is lost which keyspace a segment was of, it
+    /// becomes one by itself, salvaged-NUMBER; where the name is lost, it is keyspace-NUMBER. Exit code 0 when nothing was lost, 3 when the new store was made but something
     /// could not be saved.
     Repair(RepairArgs),
 }
 
-/// How keys and values on the command line are meant.
+/// Which map of keys of the store is meant.
+#[derive(Args, Debug)]
+pub(crate) struct InKeyspace {
+    /// The keyspace, in place of the default one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keyspace: Option<OsString>,
+}
+
+/// How keys, values and names on the command line are meant.
 #[derive(Args, Debug)]
 pub(crate) struct Unescape {
-    /// Read \\ \t \n \r and \xNN in keys and values given as arguments as one byte each.
+    /// Read \\ \t \n \r and \xNN in keys, values and names of keyspaces given as arguments as one
+    /// byte each.
     #[arg(short, long)]
     pub(crate) unescape: bool,
 }
@@ -111,6 +145,8 @@ pub(crate) struct PutArgs {
     #[arg(long, default_value = "process", value_parser = choice::durability)]
     pub(crate) durability: Durability,
     #[command(flatten)]
+    pub(crate) place: InKeyspace,
+    #[command(flatten)]
     pub(crate) unescape: Unescape,
 }
 
@@ -123,6 +159,8 @@ pub(crate) struct DeleteArgs {
     /// What the write survives: buffered (a clean exit), process (a kill), sync (power loss).
     #[arg(long, default_value = "process", value_parser = choice::durability)]
     pub(crate) durability: Durability,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
     #[command(flatten)]
     pub(crate) unescape: Unescape,
 }
@@ -142,6 +180,8 @@ pub(crate) struct GetArgs {
     /// Write one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
     #[command(flatten)]
     pub(crate) unescape: Unescape,
     /// How operands become values: "add i64", "add u64", min, max, append, "append DELIMITER", or the
@@ -176,6 +216,8 @@ pub(crate) struct ScanArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) place: InKeyspace,
+    #[command(flatten)]
     pub(crate) unescape: Unescape,
     /// How operands become values: "add i64", "add u64", min, max, append, "append DELIMITER", or the
     /// name of a sketch, say "distinct 12".
@@ -209,6 +251,10 @@ pub(crate) struct ImportArgs {
     /// another program has, the name is enough.
     #[arg(long, value_name = "NAME", value_parser = choice::operator)]
     pub(crate) operator: Option<Operator>,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
+    #[command(flatten)]
+    pub(crate) unescape: Unescape,
 }
 
 #[derive(Args, Debug)]
@@ -225,6 +271,13 @@ pub(crate) struct ExportArgs {
     /// name of a sketch, say "distinct 12". Without it operands are written as they are.
     #[arg(long, value_name = "NAME", value_parser = choice::operator)]
     pub(crate) operator: Option<Operator>,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
+    /// All keyspaces, each behind a line with its name.
+    #[arg(long, conflicts_with = "keyspace")]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) unescape: Unescape,
 }
 
 #[derive(Args, Debug)]
@@ -237,6 +290,43 @@ pub(crate) struct StatsArgs {
     /// Write a page with levels and segments.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
+    #[command(flatten)]
+    pub(crate) unescape: Unescape,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KeyspacesArgs {
+    /// The directory of the store.
+    pub(crate) store: PathBuf,
+    /// One JSON object to a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DropKeyspaceArgs {
+    /// The directory of the store.
+    pub(crate) store: PathBuf,
+    /// The keyspace.
+    pub(crate) name: OsString,
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) unescape: Unescape,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckpointArgs {
+    /// The directory of the store.
+    pub(crate) store: PathBuf,
+    /// The directory of the new store; it must not be there yet.
+    pub(crate) target: PathBuf,
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -251,6 +341,10 @@ pub(crate) struct InspectArgs {
     /// One JSON object for the segment and, with --blocks, one for each block.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
+    #[command(flatten)]
+    pub(crate) unescape: Unescape,
 }
 
 #[derive(Args, Debug)]
@@ -286,6 +380,8 @@ pub(crate) struct ExplainArgs {
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: InKeyspace,
     #[command(flatten)]
     pub(crate) unescape: Unescape,
 }

@@ -46,6 +46,7 @@ pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
     let lookups = &stats.lookups;
     let stalls = &stats.stalls;
     Object::new()
+        .field("keyspace", &*stats.keyspace)
         .field("sequence", stats.sequence)
         .field("approximate_len", live_keys)
         .field(

@@ -13,9 +13,9 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// It was done.
     Done = 0,
-    /// `get`: the key is not there.
-    KeyNotFound = 1,
-    /// The command line or the input is not valid, or there is no store.
+    /// `get`: the key is not there; `drop-keyspace`: the keyspace.
+    NotThere = 1,
+    /// The command line or the input is not valid, or there is no such store or keyspace.
     Usage = 2,
     /// The store, or a file of it, is damaged or missing.
     Damaged = 3,
@@ -29,8 +29,8 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done (also when the reader of a pipe went away)
-  1  get: the key is not there
-  2  the command line or the input is not valid, or there is no such store
+  1  get: the key is not there; drop-keyspace: the keyspace is not there
+  2  the command line or the input is not valid, or there is no such store or keyspace
   3  the store is damaged, or one of its files is missing
   4  another process has the store open
   5  the system refused to read or write";
@@ -130,6 +130,7 @@ fn exit_of(error: &criba::Error) -> Exit {
         criba::Error::NotAStore { .. }
         | criba::Error::Invalid(_)
         | criba::Error::NoOperator { .. }
+        | criba::Error::KeyspaceDropped { .. }
         | criba::Error::ReadOnly
         | criba::Error::Closed => Exit::Usage,
         _ => Exit::Io,
@@ -184,7 +185,7 @@ mod tests {
     fn help_names_every_code() {
         let all = [
             Exit::Done,
-            Exit::KeyNotFound,
+            Exit::NotThere,
             Exit::Usage,
             Exit::Damaged,
             Exit::Locked,

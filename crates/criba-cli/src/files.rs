@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
+use crate::escape::Escaped;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -69,21 +70,35 @@ pub(crate) fn create_output(path: &Path, store: &Path) -> Result<Output, Failure
     if is_stdio(path) {
         return Ok(Output::stdout());
     }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if let (Ok(folder), Ok(store)) = (fs::canonicalize(folder), fs::canonicalize(store))
-        && folder.starts_with(store)
-    {
-        return Err(Failure::usage(format!(
-            "{} lies inside the store; choose another place for the export",
-            path.display()
-        )));
-    }
+    check_outside(path, store)?;
     let name = path.display().to_string();
     let file = File::create(path).map_err(|error| Failure::output(&name, &error))?;
     Ok(Output::file(file, name))
+}
+
+/// # Errors
+///
+/// When something at this path, which need not be there, would lie inside the store.
+pub(crate) fn check_outside(path: &Path, store: &Path) -> Result<(), Failure> {
+    let Ok(store) = fs::canonicalize(store) else {
+        return Ok(());
+    };
+    let folders = path.ancestors().skip(1).map(|folder| {
+        if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        }
+    });
+    // The nearest folder that is there.
+    let folder = folders.map(fs::canonicalize).find_map(Result::ok);
+    if folder.is_some_and(|folder| folder.starts_with(store)) {
+        return Err(Failure::usage(format!(
+            "{} lies inside the store; choose another place",
+            Escaped(path.as_os_str().as_encoded_bytes())
+        )));
+    }
+    Ok(())
 }
 
 /// Checks that a report can be written, before the work that leads to it. The file is created,

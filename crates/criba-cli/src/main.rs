@@ -14,6 +14,7 @@
 
 mod args;
 mod base64;
+mod checkpoint;
 mod choice;
 #[cfg(any(feature = "study", feature = "lab"))]
 mod clock;
@@ -23,6 +24,7 @@ mod exit;
 mod files;
 mod grid;
 mod json;
+mod keyspaces;
 #[cfg(feature = "lab")]
 mod lab;
 mod levels;
@@ -82,6 +84,9 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Import(args) => transfer::import(args),
         Command::Export(args) => transfer::export(args),
         Command::Stats(args) => stats::stats(args),
+        Command::Keyspaces(args) => keyspaces::list(args),
+        Command::DropKeyspace(args) => keyspaces::drop_one(args),
+        Command::Checkpoint(args) => checkpoint::checkpoint(args),
         Command::Inspect(args) => report::inspect(args),
         Command::Explain(args) => report::explain(args),
         Command::Verify(args) => verify::verify(args),

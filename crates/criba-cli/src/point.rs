@@ -9,6 +9,7 @@ use crate::args::{DeleteArgs, GetArgs, PutArgs};
 use crate::escape::{Escaped, unescape};
 use crate::exit::{Exit, Failure};
 use crate::json::Object;
+use crate::keyspaces::{self, Name};
 use crate::output::Output;
 use crate::store;
 
@@ -26,6 +27,7 @@ pub(crate) fn argument(name: &str, text: &OsStr, unescaped: bool) -> Result<Vec<
 }
 
 pub(crate) fn put(args: &PutArgs) -> Result<Exit, Failure> {
+    let name = Name::given(&args.place, &args.unescape)?;
     let key = argument("KEY", &args.key, args.unescape.unescape)?;
     let value = if args.value == "-" {
         value_from_stdin()?
@@ -34,7 +36,7 @@ pub(crate) fn put(args: &PutArgs) -> Result<Exit, Failure> {
     };
     store::check_limits(&key, &value).map_err(Failure::usage)?;
     let db = store::open_to_write(&args.store, Create::IfMissing)?;
-    db.put_with(key, value, args.durability)?;
+    keyspaces::open(&db, &name, None)?.put_with(key, value, args.durability)?;
     db.close()?;
     Ok(Exit::Done)
 }
@@ -52,19 +54,22 @@ fn value_from_stdin() -> Result<Vec<u8>, Failure> {
 }
 
 pub(crate) fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
+    let name = Name::given(&args.place, &args.unescape)?;
     let key = argument("KEY", &args.key, args.unescape.unescape)?;
     let db = store::open_to_write(&args.store, Create::Never)?;
-    db.delete_with(key, args.durability)?;
+    keyspaces::check_there(&db, &name)?;
+    keyspaces::open(&db, &name, None)?.delete_with(key, args.durability)?;
     db.close()?;
     Ok(Exit::Done)
 }
 
 pub(crate) fn get(args: &GetArgs) -> Result<Exit, Failure> {
+    let name = Name::given(&args.place, &args.unescape)?;
     let key = argument("KEY", &args.key, args.unescape.unescape)?;
-    let db = store::open_to_combine(&args.store, args.operator.as_ref())?;
-    let Some(value) = db.get(&key)? else {
+    let (db, keyspace) = store::combine_in(&args.store, &name, args.operator.as_ref())?;
+    let Some(value) = keyspace.get(&key)? else {
         return Err(Failure::new(
-            Exit::KeyNotFound,
+            Exit::NotThere,
             format!("the key \"{}\" is not there", Escaped(&key)),
         ));
     };

@@ -40,6 +40,12 @@ impl Progress {
         self.bar.set_position(position);
     }
 
+    /// The same, of so many.
+    pub(crate) fn position_of(&self, position: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(position);
+    }
+
     /// What is being done. The text must come from the program, not from its input.
     pub(crate) fn phase(&self, text: impl Into<String>) {
         self.bar.set_message(text.into());

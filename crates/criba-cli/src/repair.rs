@@ -12,6 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::json::Object;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::store;
 
 pub(crate) fn repair(args: &RepairArgs) -> Result<Exit, Failure> {
     let bar = Progress::new(None, "{msg} {pos} keys");
@@ -30,13 +31,17 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Exit, Failure> {
     };
     drop(bar);
     let place = args.to.as_ref().unwrap_or(&args.store);
+    // What is lost is listed first, even if the new store could not be opened.
+    let counted = store::open_to_read(place).map(|db| db.keyspaces().len());
+    let keyspaces = *counted.as_ref().unwrap_or(&0);
     let mut output = Output::stdout();
     if args.json {
-        write_json(&repaired, (place, kept), &mut output)?;
+        write_json(&repaired, keyspaces, (place, kept), &mut output)?;
     } else {
-        write_text(&repaired, (place, kept), &mut output)?;
+        write_text(&repaired, keyspaces, (place, kept), &mut output)?;
     }
     output.finish()?;
+    counted?;
     Ok(if repaired.lost.is_empty() {
         Exit::Done
     } else {
@@ -46,6 +51,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Exit, Failure> {
 
 fn write_text(
     repaired: &Repaired,
+    keyspaces: usize,
     (place, kept): (&Path, Option<PathBuf>),
     output: &mut Output,
 ) -> Result<(), Failure> {
@@ -65,7 +71,7 @@ fn write_text(
     let name = |path: &Path| Escaped(path.as_os_str().as_encoded_bytes()).to_string();
     writeln!(
         output,
-        "{}: {} keys, {} bytes, from {} blocks of {} segments and {} operations of journals; {}",
+        "{}: {keyspaces} keyspaces, {} keys, {} bytes, from {} blocks of {} segments and {} operations of journals; {}",
         name(place),
         repaired.keys,
         repaired.bytes,
@@ -86,12 +92,14 @@ fn write_text(
 
 fn write_json(
     repaired: &Repaired,
+    keyspaces: usize,
     (place, kept): (&Path, Option<PathBuf>),
     output: &mut Output,
 ) -> Result<(), Failure> {
     let lost: Vec<Value> = repaired.lost.iter().map(loss).collect();
     let mut object = Object::new()
         .bytes("store", place.as_os_str().as_encoded_bytes())
+        .field("keyspaces", keyspaces)
         .field("keys", repaired.keys)
         .field("bytes", repaired.bytes)
         .field("segments", repaired.segments)

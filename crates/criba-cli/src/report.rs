@@ -1,6 +1,6 @@
 //! `inspect` and `explain`: what a store says about a segment and a lookup, for people and as JSON.
 
-use criba::{BlockInfo, Inspection, SegmentStats, Stats};
+use criba::{BlockInfo, Error, Inspection, Keyspace, SegmentStats};
 use serde_json::Value;
 
 use crate::args::{ExplainArgs, InspectArgs};
@@ -8,6 +8,7 @@ use crate::describe::{explanation, segment};
 use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::json::Object;
+use crate::keyspaces::{self, Name, quoted};
 use crate::output::Output;
 use crate::point::argument;
 use crate::store;
@@ -18,21 +19,28 @@ const KEY_WIDTH: usize = 60;
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Exit, Failure> {
     let id = segment_number(&args.segment)?;
+    let name = Name::given(&args.place, &args.unescape)?;
     let db = store::open_to_read(&args.store)?;
-    let inspection = if db.stats().segments().any(|segment| segment.id == id) {
-        db.inspect(id)?
+    let searched = if args.place.keyspace.is_some() {
+        keyspaces::check_there(&db, &name)?;
+        vec![keyspaces::open(&db, &name, None)?]
     } else {
-        return Err(no_such_segment(&db.stats(), id));
+        keyspaces::open_all(&db)?
+    };
+    let Some((keyspace, inspection)) = find_segment(&searched, id)? else {
+        return Err(no_such_segment(&searched, id));
     };
     // After the inspection: its reads are counted too.
-    let stats = db.stats();
+    let stats = keyspace.stats();
     let Some(stats) = stats.segments().find(|segment| segment.id == id) else {
-        return Err(no_such_segment(&stats, id));
+        return Err(no_such_segment(&searched, id));
     };
     let mut output = Output::stdout();
     if args.json {
-        write_json(stats, &inspection, args.blocks, &mut output)?;
+        let object = segment(stats).field("keyspace", keyspace.name());
+        write_json(object, &inspection, args.blocks, &mut output)?;
     } else {
+        writeln!(output, "keyspace {}", quoted(keyspace.name().as_bytes()))?;
         write_text(stats, &inspection, args.blocks, &mut output)?;
     }
     output.finish()?;
@@ -56,23 +64,46 @@ fn segment_number(text: &str) -> Result<u64, Failure> {
     })
 }
 
-fn no_such_segment(stats: &Stats, id: u64) -> Failure {
+/// Segments have numbers of their own in the whole store, so one keyspace has it at most.
+fn find_segment(
+    searched: &[Keyspace],
+    id: u64,
+) -> Result<Option<(&Keyspace, Inspection)>, Failure> {
+    for keyspace in searched {
+        match keyspace.inspect(id) {
+            Ok(inspection) => return Ok(Some((keyspace, inspection))),
+            // It is not in this one.
+            Err(Error::Invalid(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn no_such_segment(searched: &[Keyspace], id: u64) -> Failure {
+    let [keyspace] = searched else {
+        return Failure::usage(format!(
+            "there is no segment {id:06} in any keyspace; see criba stats STORE --keyspace NAME"
+        ));
+    };
+    let stats = keyspace.stats();
     let mut ids: Vec<u64> = stats.segments().map(|segment| segment.id).collect();
     ids.sort_unstable();
+    let name = quoted(keyspace.name().as_bytes());
     let advice = match (ids.first(), ids.last()) {
         (Some(first), Some(last)) => {
             format!(
-                "the store has {} segments, {first:06} to {last:06}; see criba stats",
+                "the keyspace {name} has {} segments, {first:06} to {last:06}; see criba stats",
                 ids.len()
             )
         }
-        _ => "the store has none yet".into(),
+        _ => format!("the keyspace {name} has none yet"),
     };
     Failure::usage(format!("there is no segment {id:06}: {advice}"))
 }
 
 fn write_json(
-    stats: &SegmentStats,
+    segment: Object,
     inspection: &Inspection,
     blocks: bool,
     output: &mut Output,
@@ -88,7 +119,7 @@ fn write_json(
                 .into()
         })
         .collect();
-    segment(stats).field("regions", regions).write(output)?;
+    segment.field("regions", regions).write(output)?;
     for block in inspection.blocks.iter().filter(|_| blocks) {
         Object::new()
             .field("block", block.ordinal)
@@ -193,8 +224,9 @@ fn write_block(block: &BlockInfo, output: &mut Output) -> Result<(), Failure> {
 
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let key = argument("KEY", &args.key, args.unescape.unescape)?;
-    let db = store::open_to_read(&args.store)?;
-    let account = db.explain(&key)?;
+    let name = Name::given(&args.place, &args.unescape)?;
+    let (db, keyspace) = store::read_in(&args.store, &name)?;
+    let account = keyspace.explain(&key)?;
     let mut output = Output::stdout();
     if args.json {
         explanation(&account).write(&mut output)?;

@@ -6,6 +6,7 @@ use crate::args::ScanArgs;
 use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::json::Object;
+use crate::keyspaces::Name;
 use crate::output::Output;
 use crate::point::argument;
 use crate::store;
@@ -22,10 +23,11 @@ pub(crate) fn scan(args: &ScanArgs) -> Result<Exit, Failure> {
     let from = bound("--from", &args.from)?;
     let to = bound("--to", &args.to)?;
     let prefix = bound("--prefix", &args.prefix)?;
-    let db = store::open_to_combine(&args.store, args.operator.as_ref())?;
+    let name = Name::given(&args.place, &args.unescape)?;
+    let (db, keyspace) = store::combine_in(&args.store, &name, args.operator.as_ref())?;
     let mut output = Output::stdout();
     if let Some(range) = range(from, to, prefix) {
-        let entries = db.range(range);
+        let entries = keyspace.range(range);
         let limit = args.limit.unwrap_or(u64::MAX);
         if args.reverse {
             print(entries.rev(), limit, args, &mut output)?;

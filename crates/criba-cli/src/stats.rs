@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use criba::{CacheStats, RunStats, SegmentStats, Stats};
+use serde_json::Value;
 
 use crate::args::StatsArgs;
 use crate::describe::stats as stats_object;
@@ -11,6 +12,7 @@ use crate::escape::Escaped;
 use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::grid::{NONE, Table, number, rate, small, thousands};
+use crate::keyspaces::{self, Name, Size, quoted};
 use crate::levels::{Level, expected_wasted_reads, levels};
 use crate::output::Output;
 use crate::page::{self, figure};
@@ -21,28 +23,53 @@ use crate::store;
 const KEY_WIDTH: usize = 40;
 
 pub(crate) fn stats(args: &StatsArgs) -> Result<Exit, Failure> {
+    let name = Name::given(&args.place, &args.unescape)?;
     if let Some(path) = &args.html {
         files::check_report(path)?;
     }
-    let db = store::open_to_read(&args.store)?;
-    let (stats, live_keys) = (db.stats(), db.approximate_len());
+    let (db, keyspace) = store::read_in(&args.store, &name)?;
+    let (stats, live_keys) = (keyspace.stats(), keyspace.approximate_len());
+    let keyspaces = match args.place.keyspace {
+        Some(_) => Vec::new(),
+        None => Size::all(&db)?,
+    };
     if let Some(path) = &args.html {
-        files::write_report(path, &html(&stats, live_keys, &args.store)?)?;
+        files::write_report(path, &html(&stats, live_keys, &keyspaces, &args.store)?)?;
     }
     let mut output = Output::stdout();
     if args.json {
-        stats_object(&stats, live_keys).write(&mut output)?;
-    } else {
-        write!(output, "{stats}")?;
-        write_recovery(&stats, &mut output)?;
-        write!(output, "\n{}", level_table(&levels(&stats)).whole(1))?;
-        for line in totals(&stats, live_keys) {
-            writeln!(output, "  {line}")?;
+        let mut object = stats_object(&stats, live_keys);
+        if args.place.keyspace.is_none() {
+            let sizes = keyspaces.iter().map(|size| size.object().into());
+            object = object.field("keyspaces", sizes.collect::<Vec<Value>>());
         }
+        object.write(&mut output)?;
+    } else {
+        write_text(&stats, live_keys, &keyspaces, &mut output)?;
     }
     output.finish()?;
     db.close()?;
     Ok(Exit::Done)
+}
+
+fn write_text(
+    stats: &Stats,
+    live_keys: u64,
+    keyspaces: &[Size],
+    output: &mut Output,
+) -> Result<(), Failure> {
+    writeln!(output, "keyspace {}", quoted(stats.keyspace.as_bytes()))?;
+    write!(output, "{stats}")?;
+    write_recovery(stats, output)?;
+    write!(output, "\n{}", level_table(&levels(stats)).whole(1))?;
+    for line in totals(stats, live_keys) {
+        writeln!(output, "  {line}")?;
+    }
+    if keyspaces.len() > 1 {
+        // The line of groups is empty.
+        write!(output, "{}", keyspaces::table(keyspaces).whole(1))?;
+    }
+    Ok(())
 }
 
 fn level_table(levels: &[Level]) -> Table {
@@ -260,7 +287,12 @@ fn cache(name: &str, cache: &CacheStats) -> String {
     )
 }
 
-fn html(stats: &Stats, live_keys: u64, store: &Path) -> Result<String, Failure> {
+fn html(
+    stats: &Stats,
+    live_keys: u64,
+    keyspaces: &[Size],
+    store: &Path,
+) -> Result<String, Failure> {
     let levels = levels(stats);
     let names: Vec<String> = levels
         .iter()
@@ -282,11 +314,19 @@ fn html(stats: &Stats, live_keys: u64, store: &Path) -> Result<String, Failure> 
         ("none", "designed: calculated when the filters were built"),
     ];
     let title = "False positives of a run, level by level, log scale";
+    let others = match keyspaces {
+        [] | [_] => String::new(),
+        all => format!(
+            "<h2>Keyspaces</h2>\n{}",
+            page::table(&keyspaces::table(all))
+        ),
+    };
     let body = format!(
-        "<h1>A store, level by level</h1>\n<p>{store}</p>\n{levels}{totals}{figure}\
-         <h2>Segments</h2>\n{segments}<p class=\"foot\">criba {version}, \
+        "<h1>A store, level by level</h1>\n<p>{store}, keyspace {keyspace}</p>\n\
+         {levels}{totals}{figure}<h2>Segments</h2>\n{segments}{others}<p class=\"foot\">criba {version}, \
          <code>criba stats</code>.</p>\n",
         store = page::escape(&store.display().to_string()),
+        keyspace = page::escape(&quoted(stats.keyspace.as_bytes())),
         levels = page::table(&level_table(&levels)),
         totals = page::list(&[totals(stats, live_keys), work(stats)].concat()),
         figure = figure(title, &bars.draw()?, &keys),
@@ -361,11 +401,11 @@ mod tests {
             .storage(std::sync::Arc::new(criba::sim::Memory::new()))
             .open()
             .unwrap();
-        let empty = html(&db.stats(), 1, Path::new("a<b>")).unwrap();
+        let empty = html(&db.stats(), 1, &[], Path::new("a<b>")).unwrap();
         assert!(empty.contains("a&lt;b&gt;"));
         db.put("<script>", "value").unwrap();
         db.flush().unwrap();
-        let page = html(&db.stats(), 1, Path::new("x")).unwrap();
+        let page = html(&db.stats(), 1, &[], Path::new("x")).unwrap();
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
         for foreign in ["src=", "href=", "url(", "@import"] {
             assert!(!page.contains(foreign), "{foreign}");

@@ -13,16 +13,16 @@ use crate::store;
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
     let db = store::open_to_read(&args.store)?;
-    let entries: u64 = db.stats().segments().map(|one| one.entries).sum();
-    let bar = Progress::new(Some(entries), "{msg} {bar:30} {pos}/{len} entries, {eta}");
+    let keyspaces = db.keyspaces().len();
+    let bar = Progress::new(Some(0), "{msg} {bar:30} {pos}/{len} entries, {eta}");
     bar.phase("verifying");
-    let report = db.verify(&mut |read, _| bar.position(read))?;
+    let report = db.verify(&mut |read, all| bar.position_of(read, all))?;
     drop(bar);
     let mut output = Output::stdout();
     if args.json {
-        write_json(&report, &mut output)?;
+        write_json(&report, keyspaces, &mut output)?;
     } else {
-        write_text(&report, &mut output)?;
+        write_text(&report, keyspaces, &mut output)?;
     }
     output.finish()?;
     db.close()?;
@@ -33,7 +33,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn write_text(report: &Verification, output: &mut Output) -> Result<(), Failure> {
+fn write_text(report: &Verification, keyspaces: usize, output: &mut Output) -> Result<(), Failure> {
     for finding in &report.findings {
         writeln!(output, "{}", Escaped(finding.to_string().as_bytes()))?;
     }
@@ -44,14 +44,15 @@ fn write_text(report: &Verification, output: &mut Output) -> Result<(), Failure>
     };
     writeln!(
         output,
-        "{} segments, {} bytes, {} entries: {verdict}",
+        "{keyspaces} keyspaces, {} segments, {} bytes, {} entries: {verdict}",
         report.segments, report.bytes, report.entries
     )
 }
 
-fn write_json(report: &Verification, output: &mut Output) -> Result<(), Failure> {
+fn write_json(report: &Verification, keyspaces: usize, output: &mut Output) -> Result<(), Failure> {
     let findings: Vec<Value> = report.findings.iter().map(finding).collect();
     Object::new()
+        .field("keyspaces", keyspaces)
         .field("segments", report.segments)
         .field("bytes", report.bytes)
         .field("entries", report.entries)

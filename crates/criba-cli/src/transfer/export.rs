@@ -1,40 +1,102 @@
-//! `export`: one consistent view of the store, line by line.
+//! `export`: one consistent view of a keyspace, or of all, line by line.
 
-use criba::Error;
+use criba::{Error, Snapshot};
 
 use super::{Kind, Spelling};
 use crate::args::ExportArgs;
 use crate::exit::{Exit, Failure};
+use crate::keyspaces::{Name, quoted};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::{files, store};
 
 pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
+    let name = Name::given(&args.place, &args.unescape)?;
     // The store first: a wrong name must not cost the file that is there.
-    let db = store::open_to_combine(&args.store, args.operator.as_ref())?;
-    let mut output = files::create_output(&args.file, &args.store)?;
-    let spelling = Spelling::new(args.json);
-    let mut progress = Progress::new(None, "exporting {pos} entries");
+    let operator = args.operator.as_ref();
+    let (db, keyspaces) = if args.all {
+        store::combine_all(&args.store, operator)?
+    } else {
+        let (db, keyspace) = store::combine_in(&args.store, &name, operator)?;
+        (db, vec![keyspace])
+    };
+    let mut export = Export {
+        output: files::create_output(&args.file, &args.store)?,
+        spelling: Spelling::new(args.json),
+        progress: Progress::new(None, "exporting {pos} entries"),
+        operator: None,
+    };
     let snapshot = db.snapshot();
-    for entry in &snapshot {
-        match entry {
-            Ok((key, value)) => spelling.write(&key, Kind::Value, &value, &mut output)?,
-            // What cannot be combined here is combined where it comes to.
-            Err(Error::NoOperator { key, .. } | Error::Operator { key, .. }) => {
-                let (value, operands) = snapshot.operands(&key)?;
-                if let Some(value) = value {
-                    spelling.write(&key, Kind::Value, &value, &mut output)?;
-                }
-                for operand in operands {
-                    spelling.write(&key, Kind::Operand, &operand, &mut output)?;
-                }
-            }
-            Err(error) => return Err(error.into()),
+    for keyspace in &keyspaces {
+        if args.all {
+            let name = keyspace.name();
+            export.spelling.write_keyspace(name, &mut export.output)?;
         }
-        progress.step();
+        export.entries(&snapshot.keyspace(keyspace))?;
     }
     drop(snapshot);
-    drop(progress);
-    output.finish()?;
+    drop(export.progress);
+    export.output.finish()?;
     db.close()?;
     Ok(Exit::Done)
+}
+
+struct Export {
+    output: Output,
+    spelling: Spelling,
+    progress: Progress,
+    /// That of the operands so far.
+    operator: Option<Box<str>>,
+}
+
+impl Export {
+    fn entries(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+        for entry in snapshot {
+            match entry {
+                Ok((key, value)) => self.write(&key, Kind::Value, &value)?,
+                // What cannot be combined here is combined where it comes to.
+                Err(Error::NoOperator { name, key }) => {
+                    self.check_operator(name)?;
+                    self.parts(snapshot, &key)?;
+                }
+                Err(Error::Operator { key, .. }) => self.parts(snapshot, &key)?,
+                Err(error) => return Err(error.into()),
+            }
+            self.progress.step();
+        }
+        Ok(())
+    }
+
+    /// Lines do not name the operator, and `import` has one for all.
+    fn check_operator(&mut self, name: Option<Box<str>>) -> Result<(), Failure> {
+        match (&self.operator, name) {
+            (Some(first), Some(other)) if *first != other => Err(Failure::usage(format!(
+                "keyspaces have operands of the operators {} and {}; \
+                 export them one by one with --keyspace",
+                quoted(first.as_bytes()),
+                quoted(other.as_bytes())
+            ))),
+            (None, Some(name)) => {
+                self.operator = Some(name);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A key with operands, as they are.
+    fn parts(&mut self, snapshot: &Snapshot, key: &[u8]) -> Result<(), Failure> {
+        let (value, operands) = snapshot.operands(key)?;
+        if let Some(value) = value {
+            self.write(key, Kind::Value, &value)?;
+        }
+        for operand in operands {
+            self.write(key, Kind::Operand, &operand)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, key: &[u8], kind: Kind, value: &[u8]) -> Result<(), Failure> {
+        self.spelling.write(key, kind, value, &mut self.output)
+    }
 }

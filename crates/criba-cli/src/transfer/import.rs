@@ -2,11 +2,12 @@
 
 use std::io::{self, BufRead, Write as _};
 
-use criba::{Db, Durability, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use criba::{Db, Durability, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-use super::{Entry, Kind, Spelling};
+use super::{Entry, Kind, Said, Spelling};
 use crate::args::ImportArgs;
 use crate::exit::{Exit, Failure};
+use crate::keyspaces::{self, Name};
 use crate::lines::{Line, Lines};
 use crate::progress::Progress;
 use crate::{files, store};
@@ -19,8 +20,12 @@ const BATCH_BYTES: usize = 1 << 20;
 const LINE_BYTES_MAX: usize = (MAX_KEY_BYTES + MAX_VALUE_BYTES + 100).saturating_mul(6);
 
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
+    let name = Name::given(&args.place, &args.unescape)?;
     let input = files::open_input(&args.file)?;
-    let builder = store::with_operator(Db::builder(&args.store), args.operator.as_ref());
+    // Another keyspace may have another operator than the default one.
+    let operator = args.operator.as_ref();
+    let of_store = operator.filter(|_| name.is_default());
+    let builder = store::with_operator(Db::builder(&args.store), of_store);
     let mut builder = args.filter.choose(builder).compression(args.compression);
     if let Some(bytes) = args.memtable_bytes {
         builder = builder.memtable_bytes(bytes);
@@ -32,6 +37,8 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     };
     let mut loader = Loader {
         db: &db,
+        keyspace: keyspaces::open(&db, &name, operator)?,
+        is_given: args.place.keyspace.is_some(),
         lines: Lines::new(input.reader, LINE_BYTES_MAX),
         spelling: Spelling::new(args.json),
         progress: Progress::new(input.bytes, template),
@@ -55,6 +62,10 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, Failure> {
 
 struct Loader<'a> {
     db: &'a Db,
+    /// That of the next entry.
+    keyspace: Keyspace,
+    /// Whether the command line names it.
+    is_given: bool,
     lines: Lines<Box<dyn BufRead>>,
     spelling: Spelling,
     progress: Progress,
@@ -74,6 +85,7 @@ impl Loader<'_> {
                 match self.entry(&mut line) {
                     Ok(Some((key, kind, value))) => {
                         bytes += key.len() + value.len();
+                        let mut batch = batch.keyspace(&self.keyspace);
                         match kind {
                             Kind::Value => batch.put(key, value),
                             Kind::Operand => batch.merge(key, value),
@@ -98,26 +110,44 @@ impl Loader<'_> {
         }
     }
 
-    /// The next entry; `None` at the end. Empty lines are none.
+    /// The next entry; `None` at the end. Empty lines are none, and lines that name a keyspace.
     fn entry(&mut self, line: &mut Vec<u8>) -> Result<Option<Entry>, Failure> {
         loop {
             let found = self.lines.next(line);
             let found = found
                 .map_err(|error| Failure::io(format_args!("cannot read {}", self.name), &error))?;
-            let what = match found {
+            let said = match found {
                 Line::End => return Ok(None),
                 Line::Whole if line.is_empty() => continue,
-                Line::Whole => self
-                    .spelling
-                    .read(line)
-                    .and_then(|entry| store::check_limits(&entry.0, &entry.2).map(|()| entry))
-                    .and_then(|entry| self.check_kind(entry)),
-                Line::TooLong => Err("the line is longer than any entry can be".into()),
+                Line::Whole => self.spelling.read(line).map_err(Failure::usage),
+                Line::TooLong => Err(Failure::usage("the line is longer than any entry can be")),
             };
-            return what.map(Some).map_err(|what| {
-                Failure::usage(what).at(format_args!("{}: line {}", self.name, self.lines.number()))
+            let entry = said.and_then(|said| match said {
+                Said::Keyspace(name) => self.enter(&name).map(|()| None),
+                Said::Entry(entry) => self.check(entry).map(Some).map_err(Failure::usage),
             });
+            let entry = entry.map_err(|failure| {
+                failure.at(format_args!("{}: line {}", self.name, self.lines.number()))
+            })?;
+            if entry.is_some() {
+                return Ok(entry);
+            }
         }
+    }
+
+    /// The entries that come now are of this keyspace.
+    fn enter(&mut self, name: &Name) -> Result<(), Failure> {
+        if self.is_given {
+            let what = "this line names a keyspace, and so does --keyspace; leave that out";
+            return Err(Failure::usage(what));
+        }
+        self.keyspace = keyspaces::open(self.db, name, None)?;
+        Ok(())
+    }
+
+    fn check(&self, entry: Entry) -> Result<Entry, String> {
+        store::check_limits(&entry.0, &entry.2)?;
+        self.check_kind(entry)
     }
 
     fn check_kind(&self, entry: Entry) -> Result<Entry, String> {

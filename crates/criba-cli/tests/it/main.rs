@@ -5,6 +5,7 @@
     reason = "tests look at files from outside"
 )]
 
+mod keyspaces;
 #[cfg(feature = "lab")]
 mod lab;
 
