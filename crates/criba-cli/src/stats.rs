@@ -29,9 +29,11 @@ pub(crate) fn stats(args: &StatsArgs) -> Result<Exit, Failure> {
     }
     let (db, keyspace) = store::read_in(&args.store, &name)?;
     let (stats, live_keys) = (keyspace.stats(), keyspace.approximate_len());
-    let keyspaces = match args.place.keyspace {
-        Some(_) => Vec::new(),
-        None => Size::all(&db)?,
+    let keyspaces = match (&args.place.keyspace, db.keyspaces().len()) {
+        (Some(_), _) => Vec::new(),
+        (None, 1) => Size::all(&db)?,
+        // A second reader, and no writer between the two.
+        (None, _) => Size::all(&store::open_to_list(&args.store)?)?,
     };
     if let Some(path) = &args.html {
         files::write_report(path, &html(&stats, live_keys, &keyspaces, &args.store)?)?;
