@@ -1,5 +1,7 @@
 //! `export`: one consistent view of a keyspace, or of all, line by line.
 
+use std::io::{self, Write as _};
+
 use criba::{Error, Snapshot};
 
 use super::{Kind, Spelling};
@@ -37,7 +39,13 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     drop(snapshot);
     drop(export.progress);
     export.output.finish()?;
+    let others = db.keyspaces().len().saturating_sub(1);
     db.close()?;
+    if others > 0 && !args.all && args.place.keyspace.is_none() {
+        // Nothing is to be done when standard error is gone.
+        let note = "the default keyspace was exported; with --all,";
+        writeln!(io::stderr(), "{note} {others} other keyspaces are too").ok();
+    }
     Ok(Exit::Done)
 }
 

@@ -211,7 +211,10 @@ fn a_whole_store_is_moved_as_lines() {
     stdout(&["export", &a, &json_file, "--all", "--json"]);
     stdout(&["import", &b, &json_file, "--json"]);
     assert_eq!(stdout(&["export", &b, "--all"]), text);
-    assert_eq!(stdout(&["export", &b]), "k\t2\nl\t3\n");
+    let alone = criba(&["export", &b]);
+    assert_eq!(alone.stdout, b"k\t2\nl\t3\n");
+    let note = String::from_utf8(alone.stderr).unwrap();
+    assert!(note.contains("3 other keyspaces"), "{note}");
     // The lines of one keyspace fit any other.
     stdout(&["export", &a, &file, "--keyspace", "users"]);
     stdout(&["import", &c, &file, "--keyspace", "people"]);
