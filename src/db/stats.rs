@@ -29,7 +29,8 @@ use crate::tree::LookupStats;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The name of the keyspace whose memtables, runs and lookups these are. All else is of the store.
+    /// The name of the keyspace that entries and bytes of memtables, runs and lookups are of. All else
+    /// is of the store.
     pub keyspace: String,
     /// Sequence of the newest visible write: the number of operations ever committed.
     pub sequence: u64,
@@ -90,7 +91,7 @@ pub struct MemtableStats {
     pub sealed_count: u64,
     /// Bytes charged to them.
     pub sealed_bytes: u64,
-    /// Memtables flushed to segments since `open`.
+    /// Flushes since `open`. Each writes the memtables of all keyspaces.
     pub flushes: u64,
 }
 

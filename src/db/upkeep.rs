@@ -340,8 +340,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when something is at `target`; the failure of the flush; failures of writing
-    /// there. The store itself is not changed.
+    /// [`Error::Invalid`] when something is at `target`, or it is inside the store; the failure of the
+    /// flush; failures of writing there. The store itself is not changed.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Checkpoint> {
         self.store().monitor().check_writable()?;
         checkpoint(self.store(), target.as_ref())

@@ -98,8 +98,11 @@ impl Store {
     pub(crate) fn is_settled(&self) -> bool {
         let trees = self.trees().list();
         let is_due = |tree: &Arc<Tree>, claims: &Claims| {
-            let facts = tree.facts(&tree.version(), claims);
-            tree.is_open() && compaction::plan(&facts, &tree.shape_now()).is_some()
+            let plan = || {
+                let facts = tree.facts(&tree.version(), claims);
+                compaction::plan(&facts, &tree.shape_now())
+            };
+            tree.is_open() && plan().is_some()
         };
         self.compactor().is_settled(|claims| {
             self.options().compaction == Compaction::Background

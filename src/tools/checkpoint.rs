@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::journal::{self, NewJournal, Point};
-use crate::manifest::{Manifest, State};
+use crate::manifest::{CURRENT, Manifest, State};
 use crate::segment;
 use crate::storage::{self, Disk, Io, ReadCause, ReadFile, Storage};
 use crate::store::Store;
@@ -55,10 +55,31 @@ pub(crate) fn checkpoint(store: &Store, target: &Path) -> Result<Checkpoint> {
         &under_way,
         "an interrupted checkpoint has left it; remove it",
     )?;
+    check_outside(store, target)?;
     let storage: Arc<dyn Storage> = Arc::new(Disk::new(&under_way, Io::Pread));
     let made = checkpoint_to(store, &storage)?;
     rename(&under_way, target)?;
     Ok(made)
+}
+
+/// A store holds files only: the next `open` would report a directory, or a repair leave it behind.
+fn check_outside(store: &Store, target: &Path) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().ok();
+    let current = store.services().storage.local_path(CURRENT);
+    let Some(home) = current.as_deref().and_then(Path::parent).and_then(real) else {
+        return Ok(());
+    };
+    // A name without a directory is in the current one.
+    let parent = target.parent().filter(|it| !it.as_os_str().is_empty());
+    let parent = real(parent.unwrap_or(Path::new(".")));
+    if parent.is_some_and(|parent| parent.starts_with(&home)) {
+        let what = format!(
+            "{} is inside the store; choose another place",
+            target.display()
+        );
+        return Err(Error::Invalid(what));
+    }
+    Ok(())
 }
 
 /// A file to be copied, open: it can be read although the store removes it meanwhile.

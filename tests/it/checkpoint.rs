@@ -114,6 +114,8 @@ fn files_are_shared_by_links_and_stay_when_the_store_lets_go() {
     std::fs::create_dir(&left).unwrap();
     let refused = copy.checkpoint(dir.path().join("next")).unwrap_err();
     assert!(refused.to_string().contains("interrupted"), "{refused}");
+    let refused = copy.checkpoint(target.join("inside")).unwrap_err();
+    assert!(refused.to_string().contains("inside"), "{refused}");
 }
 
 /// Each batch writes its number to all keyspaces: a checkpoint has the same in all.
