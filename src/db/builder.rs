@@ -100,7 +100,8 @@ impl Builder {
         }
     }
 
-    /// How operands become values: see [`Keyspace::merge`]. Default none, and merges are refused.
+    /// How operands become values: see [`Keyspace::merge`](crate::Keyspace::merge). Default
+    /// none, and merges are refused.
     ///
     /// A store with operands can be opened without their operator. Lookups of keys that have
     /// operands return [`Error::NoOperator`](crate::Error::NoOperator) then; everything else works.

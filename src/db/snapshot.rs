@@ -70,7 +70,7 @@ impl Drop for Held {
 
 impl Keyspace {
     /// The store as it is now, to be read later. A snapshot can still be read after
-    /// [`Db::close`]. One that was taken after the close returns
+    /// [`Db::close`](crate::Db::close). One that was taken after the close returns
     /// [`Error::Closed`](crate::Error::Closed) from every read.
     ///
     /// ```

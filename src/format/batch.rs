@@ -145,6 +145,10 @@ impl<'a> Operations<'a> {
         if let Some(one) = &self.one {
             return Some(one.keyspace);
         }
+        // A cursor that fails makes a sentence of it, which would cost every write.
+        if self.cursor.is_at_end() {
+            return None;
+        }
         let mut cursor = self.cursor.clone();
         match cursor.u8("operation.kind").ok()? & NAMES_KEYSPACE {
             0 => Some(KeyspaceId::DEFAULT),
