@@ -49,6 +49,8 @@ pub(super) enum Operation {
     /// A walk came by the key and found nothing.
     Missing(String),
     Write(String, Version),
+    /// An element was appended without a look at the list: what others saw tells where it came.
+    Append(String, Element),
 }
 
 /// One transaction, by its number in the history.
@@ -96,15 +98,52 @@ type Chain = Vec<(Version, usize)>;
 
 /// The anomalies of a history, and where.
 pub(super) fn check(history: &[Record], lists: Lists) -> Vec<(Anomaly, String)> {
+    let (history, lost) = placed(history);
     let history: Vec<Record> = match lists {
-        Lists::Stay => history.to_vec(),
+        Lists::Stay => history,
         Lists::Vanish => history.iter().map(without_absent).collect(),
     };
     let mut search = Search::new(&history);
+    search.found.extend(lost);
     search.order_versions();
     search.follow_reads();
     search.find_circles();
     search.found
+}
+
+/// A history with writes in place of appends, and those that nobody ever saw: a history with appends
+/// ends with a look at all lists.
+fn placed(history: &[Record]) -> (Vec<Record>, Vec<(Anomaly, String)>) {
+    let mut versions: HashMap<(&str, Element), Version> = HashMap::new();
+    for operation in history.iter().flat_map(|record| &record.operations) {
+        if let Operation::Read(key, version) | Operation::Write(key, version) = operation {
+            for (at, element) in version.elements.iter().enumerate() {
+                versions.entry((key, *element)).or_insert_with(|| Version {
+                    generation: version.generation,
+                    elements: version.elements[..=at].to_vec(),
+                });
+            }
+        }
+    }
+    let mut lost = Vec::new();
+    let mut place = |record: &Record| {
+        let operations = record.operations.iter().filter_map(|operation| {
+            let Operation::Append(key, element) = operation else {
+                return Some(operation.clone());
+            };
+            let version = versions.get(&(key.as_str(), *element));
+            if version.is_none() && record.is_committed {
+                lost.push((Anomaly::LostUpdate, format!("{key}: {element} is nowhere")));
+            }
+            version.map(|version| Operation::Write(key.clone(), version.clone()))
+        });
+        Record {
+            operations: operations.collect(),
+            ..record.clone()
+        }
+    };
+    let placed = history.iter().map(&mut place).collect();
+    (placed, lost)
 }
 
 /// Lists that begin with another element are other lists; one that is absent says nothing.
@@ -117,7 +156,7 @@ fn without_absent(record: &Record) -> Record {
         Some(match operation {
             Operation::Read(key, seen) => Operation::Read(name(key, seen)?, seen.clone()),
             Operation::Write(key, wrote) => Operation::Write(name(key, wrote)?, wrote.clone()),
-            Operation::Missing(_) => return None,
+            Operation::Missing(_) | Operation::Append(..) => return None,
         })
     });
     Record {
@@ -212,7 +251,7 @@ impl<'a> Search<'a> {
                     Operation::Missing(key) if !self.deleted.contains(&**key) => {
                         self.follow_read(number, key, &Version::default());
                     }
-                    Operation::Missing(_) | Operation::Write(..) => {}
+                    Operation::Missing(_) | Operation::Write(..) | Operation::Append(..) => {}
                 }
             }
         }
@@ -508,4 +547,29 @@ fn deletes_begin_a_list_anew() {
     ];
     assert_eq!(check(&history, Lists::Vanish), []);
     assert_ne!(check(&history, Lists::Stay), []);
+}
+
+#[test]
+fn appends_are_placed_by_who_saw_them_and_lost_ones_are_found() {
+    let list = |elements: &[Element]| Version {
+        generation: 0,
+        elements: elements.to_vec(),
+    };
+    let read = |elements| Operation::Read("x".to_owned(), list(elements));
+    let append = |element| Operation::Append("x".to_owned(), element);
+    let tx = |operations: Vec<Operation>| Record {
+        is_committed: true,
+        span: None,
+        operations,
+    };
+    let (first, second) = (0, ELEMENTS_MAX);
+    let found = |last: Operation| -> Vec<Anomaly> {
+        let unseen = [tx(vec![append(first)]), tx(vec![append(second)])];
+        let history = [&unseen[..], &[tx(vec![last])]].concat();
+        let found = check(&history, Lists::Stay);
+        found.into_iter().map(|(anomaly, _)| anomaly).collect()
+    };
+    assert_eq!(found(read(&[first, second])), []);
+    assert_eq!(found(read(&[second, first])), []);
+    assert_eq!(found(read(&[first])), [Anomaly::LostUpdate]);
 }

@@ -1,6 +1,6 @@
 //! Transactions of several threads at once, beside flushes and merges, and what a checker says.
 //!
-//! Each appends to lists, reads some, deletes some and walks over others. `CRIBA_HISTORY_SECONDS=300
+//! Each appends to lists, with or without a look at them, reads some, deletes some and walks over others. `CRIBA_HISTORY_SECONDS=300
 //! cargo test --test it -- transactions::` takes longer.
 
 use std::collections::BTreeSet;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use criba::operator::Append;
 use criba::sim::Memory;
 use criba::{Db, Error, Isolation, Slice, Strategy, Transaction};
 
@@ -28,7 +29,12 @@ const FIFO: Strategy = Strategy::Fifo {
 };
 
 fn open(strategy: Strategy) -> Db {
-    Db::builder("histories")
+    let builder = match strategy {
+        // What a FIFO drops may be what operands are added to: it takes none.
+        Strategy::Fifo { .. } => Db::builder("histories"),
+        _ => Db::builder("histories").operator(Append::new()),
+    };
+    builder
         .storage(Arc::new(Memory::new()))
         .strategy(strategy)
         .memtable_bytes(64 << 10)
@@ -54,8 +60,12 @@ impl Random {
 /// What commits a transaction.
 type Commit = fn(&Db, Transaction, &[Write]) -> criba::Result<()>;
 
-/// A key, and what it gets.
-type Write = (String, Option<Vec<u8>>);
+/// What a key gets.
+enum Write {
+    Put(String, Vec<u8>),
+    Delete(String),
+    Merge(String, Vec<u8>),
+}
 
 fn commit(_: &Db, tx: Transaction, _: &[Write]) -> criba::Result<()> {
     tx.commit()
@@ -65,25 +75,36 @@ fn commit(_: &Db, tx: Transaction, _: &[Write]) -> criba::Result<()> {
 fn commit_unchecked(db: &Db, tx: Transaction, writes: &[Write]) -> criba::Result<()> {
     drop(tx);
     let mut batch = db.batch();
-    for (key, value) in writes {
-        match value {
-            Some(value) => batch.put(key, value),
-            None => batch.delete(key),
+    for write in writes {
+        match write {
+            Write::Put(key, value) => batch.put(key, value),
+            Write::Delete(key) => batch.delete(key),
+            Write::Merge(key, operand) => batch.merge(key, operand),
         };
     }
     batch.commit()
 }
 
-fn encode(version: &Version) -> Vec<u8> {
-    let numbers = std::iter::once(&version.generation).chain(&version.elements);
+/// Half of the lists are never deleted: they have no generation, and an operand makes one.
+fn is_lasting(key: &str) -> bool {
+    key.ends_with(['3', '4', '5'])
+}
+
+fn encode(key: &str, version: &Version) -> Vec<u8> {
+    let generation = (!is_lasting(key)).then_some(&version.generation);
+    let numbers = generation.into_iter().chain(&version.elements);
     numbers.flat_map(|number| number.to_le_bytes()).collect()
 }
 
-fn decode(bytes: &[u8]) -> Version {
+fn decode(key: &str, bytes: &[u8]) -> Version {
     let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
     let mut numbers = bytes.chunks(4).map(number);
+    let generation = match is_lasting(key) {
+        true => 0,
+        false => numbers.next().unwrap(),
+    };
     Version {
-        generation: numbers.next().unwrap(),
+        generation,
         elements: numbers.collect(),
     }
 }
@@ -100,17 +121,47 @@ struct Running {
 
 impl Running {
     fn set(&mut self, key: String, value: Option<Vec<u8>>) {
-        match &value {
-            Some(value) => self.tx.put(&key, value).unwrap(),
-            None => self.tx.delete(&key).unwrap(),
-        }
-        self.writes.push((key, value));
+        self.writes.push(match value {
+            Some(value) => {
+                self.tx.put(&key, &value).unwrap();
+                Write::Put(key, value)
+            }
+            None => {
+                self.tx.delete(&key).unwrap();
+                Write::Delete(key)
+            }
+        });
+    }
+
+    fn element(&mut self) -> Element {
+        self.elements += 1;
+        self.number * ELEMENTS_MAX + self.elements - 1
+    }
+
+    /// Appends to a list that it may not have seen.
+    fn append_unseen(&mut self, key: &str) {
+        let element = self.element();
+        let operand = element.to_le_bytes().to_vec();
+        self.tx.merge(key, &operand).unwrap();
+        self.writes.push(Write::Merge(key.to_owned(), operand));
+        let append = Operation::Append(key.to_owned(), element);
+        self.operations.push(append);
+    }
+
+    /// What others have written of a list to which it may have appended.
+    fn of_others(&self, mut version: Version) -> Version {
+        let number = self.number;
+        version
+            .elements
+            .retain(|element| element / ELEMENTS_MAX != number);
+        version
     }
 
     /// Reads a list, and says so unless it is its own.
     fn read(&mut self, key: &str) -> Version {
         let version = match self.tx.get(key).unwrap() {
-            Some(bytes) => decode(&bytes),
+            Some(bytes) => decode(key, &bytes),
+            None if is_lasting(key) => Version::default(),
             // Only where there is none is its generation read: else a delete is seen by the list.
             None => Version {
                 generation: generation(self.tx.get(format!("generation/{key}")).unwrap()),
@@ -118,17 +169,17 @@ impl Running {
             },
         };
         if !self.touched.contains(key) {
-            let read = Operation::Read(key.to_owned(), version.clone());
+            let seen = self.of_others(version.clone());
+            let read = Operation::Read(key.to_owned(), seen);
             self.operations.push(read);
         }
         version
     }
 
     fn append(&mut self, key: &str) {
-        let element: Element = self.number * ELEMENTS_MAX + self.elements;
-        self.elements += 1;
+        let element = self.element();
         let version = self.read(key).with(element);
-        self.set(key.to_owned(), Some(encode(&version)));
+        self.set(key.to_owned(), Some(encode(key, &version)));
         self.wrote(key, version);
     }
 
@@ -171,7 +222,9 @@ impl Running {
             }
             let found = seen.iter().find(|(found, _)| **found == *key.as_bytes());
             self.operations.push(match found {
-                Some((_, bytes)) => Operation::Read(key.clone(), decode(bytes)),
+                Some((_, bytes)) => {
+                    Operation::Read(key.clone(), self.of_others(decode(key, bytes)))
+                }
                 None => Operation::Missing(key.clone()),
             });
         }
@@ -188,6 +241,9 @@ struct Workload {
     db: Db,
     isolation: Isolation,
     lists: Lists,
+    /// Whether operands are written. Under snapshot isolation they conflict with nothing, so what
+    /// was read beside them may be older.
+    has_operands: bool,
     commit: Commit,
     next: AtomicU32,
     clock: AtomicU64,
@@ -198,22 +254,16 @@ impl Workload {
     fn step(&self, random: &mut Random) -> (u32, Record) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let begun = self.clock.fetch_add(1, Ordering::SeqCst);
-        let mut running = Running {
-            tx: self.db.transaction_with(self.isolation),
-            number,
-            elements: 0,
-            operations: Vec::new(),
-            writes: Vec::new(),
-            touched: BTreeSet::new(),
-        };
+        let mut running = self.begin(number);
         let era = number / ERA;
         let keys: Vec<String> = (0..LISTS).map(|n| format!("list/{era:04}/{n}")).collect();
         for _ in 0..=random.below(4) {
             let key = &keys[random.below(keys.len() as u64) as usize];
             match random.below(12) {
+                0..=2 if self.has_operands && is_lasting(key) => running.append_unseen(key),
                 0..=4 => running.append(key),
                 // Half of them are never deleted: there a walk that finds nothing knows what that is.
-                5 | 6 if key.ends_with(['0', '1', '2']) && self.lists == Lists::Stay => {
+                5 | 6 if !is_lasting(key) && self.lists == Lists::Stay => {
                     running.delete(key);
                 }
                 7 | 8 => {
@@ -271,7 +321,37 @@ impl Workload {
         for (number, record) in records {
             history[number as usize] = record;
         }
+        history.push(self.look_at_all(&history));
         history
+    }
+
+    /// A last look at every list.
+    fn look_at_all(&self, history: &[Record]) -> Record {
+        let mut running = self.begin(history.len() as u32);
+        let operations = history.iter().flat_map(|record| &record.operations);
+        let lasting = operations.filter_map(|operation| match operation {
+            Operation::Append(key, _) => Some(key),
+            _ => None,
+        });
+        for key in lasting.collect::<BTreeSet<_>>() {
+            running.read(key);
+        }
+        Record {
+            is_committed: true,
+            span: None,
+            operations: running.operations,
+        }
+    }
+
+    fn begin(&self, number: u32) -> Running {
+        Running {
+            tx: self.db.transaction_with(self.isolation),
+            number,
+            elements: 0,
+            operations: Vec::new(),
+            writes: Vec::new(),
+            touched: BTreeSet::new(),
+        }
     }
 }
 
@@ -284,6 +364,7 @@ fn run(strategy: Strategy, isolation: Isolation, commit: Commit, seed: u64) -> V
         db: open(strategy),
         isolation,
         lists,
+        has_operands: lists == Lists::Stay && isolation == Isolation::Serializable,
         commit,
         next: AtomicU32::new(0),
         clock: AtomicU64::new(0),
