@@ -240,7 +240,10 @@ impl Tree {
         if now.is_dropped {
             return;
         }
-        let old = self.view.swap(Arc::new(change(&now)));
+        let next = change(&now);
+        // Held any longer, it would be one more holder of the old view, which could not go here.
+        drop(now);
+        let old = self.view.swap(Arc::new(next));
         // Nobody waits for what goes with the old view.
         drop(guard);
         old.retire(&self.services.past_things);

@@ -555,7 +555,7 @@ fn appends_are_placed_by_who_saw_them_and_lost_ones_are_found() {
         generation: 0,
         elements: elements.to_vec(),
     };
-    let read = |elements| Operation::Read("x".to_owned(), list(elements));
+    let read = |elements: &[Element]| Operation::Read("x".to_owned(), list(elements));
     let append = |element| Operation::Append("x".to_owned(), element);
     let tx = |operations: Vec<Operation>| Record {
         is_committed: true,
