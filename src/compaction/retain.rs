@@ -125,7 +125,7 @@ impl Retain {
         keep: Keep<'_>,
     ) -> Result<()> {
         if begins_stripe && self.is_open {
-            // What the snapshot sees stays apart.
+            // The versions that a snapshot sees stay apart.
             self.combine(None, keep)?;
         }
         let is_needed = begins_stripe || self.is_open;

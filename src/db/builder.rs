@@ -117,7 +117,7 @@ impl Builder {
     /// db.merge("best", "0650")?;
     /// assert_eq!(db.get("best")?.unwrap(), "0712");
     /// # db.close()?;
-    /// // What an operator needs, FIFO throws away.
+    /// // FIFO throws away the older entries that an operator needs.
     /// let fifo = Strategy::Fifo { bytes: 1 << 30, age: None };
     /// let refused = Db::builder(&path).operator(Add::i64()).strategy(fifo).open();
     /// assert!(matches!(refused, Err(Error::Invalid(_))));

@@ -127,7 +127,7 @@ pub(crate) struct Size {
     /// By estimate.
     keys: u64,
     segments: u64,
-    /// Of the segments.
+    /// Bytes of its segments.
     bytes: u64,
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Exit, Failure> {
     };
     drop(bar);
     let place = args.to.as_ref().unwrap_or(&args.store);
-    // What is lost is listed first, even if the new store could not be opened.
+    // The command lists all losses first, even if the new store could not be opened.
     let counted = store::open_to_read(place).map(|db| db.keyspaces().len());
     let keyspaces = *counted.as_ref().unwrap_or(&0);
     let mut output = Output::stdout();

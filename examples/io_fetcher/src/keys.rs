@@ -10,7 +10,7 @@ use criba::{Db, FilterPolicy, Keyspace};
 
 use crate::exit::Failure;
 
-/// What the store is: format, index only or with content.
+/// The kind of the store: format, index only or with content.
 pub(crate) const META: &[u8] = b"M";
 /// Next document number, end of the packs: written with every batch.
 pub(crate) const NEXT: &[u8] = b"N";

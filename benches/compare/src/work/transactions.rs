@@ -14,10 +14,10 @@ const THREADS: u64 = 2;
 const ACCOUNTS_MAX: u64 = 1_000_000;
 /// Accounts under high contention.
 const ACCOUNTS_FEW: u64 = 8;
-/// What each account has at first.
+/// The balance of each account at first.
 const BALANCE: u64 = 1 << 32;
 
-/// What one thread has done.
+/// The work of one thread.
 struct Done {
     committed: u64,
     conflicts: u64,

@@ -62,7 +62,7 @@ impl Export {
         for entry in snapshot {
             match entry {
                 Ok((key, value)) => self.write(&key, Kind::Value, &value)?,
-                // What cannot be combined here is combined where it comes to.
+                // The store that imports them combines these operands.
                 Err(Error::NoOperator { name, key }) => {
                     self.check_operator(name)?;
                     self.parts(snapshot, &key)?;

@@ -22,14 +22,14 @@ use crate::output::Output;
 /// A key and its value or operand.
 type Entry = (Vec<u8>, Kind, Vec<u8>);
 
-/// What comes with a key.
+/// The kind of bytes that a line has for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Value,
     Operand,
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(PartialEq, Eq, Debug)]
 enum Said {
     /// The lines after it are of this keyspace.
