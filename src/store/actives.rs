@@ -58,6 +58,12 @@ impl Actives {
         }
     }
 
+    /// Whether the keyspace is there: it was not dropped.
+    #[inline]
+    pub(super) fn holds(&self, id: KeyspaceId) -> bool {
+        matches!(self.slots.get(id.0 as usize), Some(Some(_)))
+    }
+
     /// The tree of a keyspace, and its memtable, which `make` makes if there is none. `None` for a
     /// keyspace that is not there.
     #[inline]

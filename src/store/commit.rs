@@ -106,8 +106,10 @@ impl Store {
     fn write(&self, trees: &[&Tree], payload: Payload<'_>, durability: Durability) -> Result<()> {
         let mut writing = self.log().turn();
         for tree in trees {
-            // Dropped under this lock, it stays until the write is made.
-            tree.check(&tree.view())?;
+            // A keyspace is dropped under this lock, so it stays until the write is made.
+            if !writing.actives().holds(tree.id()) {
+                return Err(tree.gone());
+            }
         }
         self.write_in_turn(&mut writing, payload, durability)
     }

@@ -79,7 +79,9 @@ impl Store {
             tests::between_the_steps();
             let mut writing = self.log().turn();
             for (tree, _) in changes.writes.values() {
-                tree.check(&tree.view())?;
+                if !writing.actives().holds(tree.id()) {
+                    return Err(tree.gone());
+                }
             }
             if self.examine_rest(changes, &examined)? == Rest::Flushed {
                 continue;

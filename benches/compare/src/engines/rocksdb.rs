@@ -147,7 +147,7 @@ impl Read for Rocks {
 
 impl Read for &Rocks {
     fn get(&self, key: &[u8], on_value: OnValue<'_>) -> Result<bool> {
-        (**self).get(key, on_value)
+        Read::get(&**self, key, on_value)
     }
 
     fn scan(&self, from: &[u8], limit: usize, on_entry: OnEntry<'_>) -> Result<usize> {
