@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::failure;
-use crate::keys::Partition;
+use crate::filter_choice::FilterChoice;
 use crate::scope::Scope;
 use crate::seen::Mode;
-use crate::store::FilterChoice;
 
 /// Crawls the web from these URLs; fetches nothing twice and misses nothing.
 ///
@@ -106,7 +105,7 @@ pub(crate) struct Args {
         default_value = "host",
         help_heading = "The seen set"
     )]
-    pub(crate) partition: Partition,
+    pub(crate) partition: PartitionArg,
     /// Filter of the segments: bloomier, bloom:BITS or none
     #[arg(
         long,
@@ -127,7 +126,7 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) filter_bits: f64,
-    /// Recent URLs held in front of all that, 0 for none [default: 65536, embedded site 256]
+    /// Recent URLs held in front of all that, 0 for none [default: 65536, site 256, web 8192]
     #[arg(long, value_name = "N", help_heading = "The seen set")]
     pub(crate) front: Option<usize>,
     /// Part of the answers "certainly new" that is not believed, 0 to 1: more disk reads, and the
@@ -139,29 +138,12 @@ pub(crate) struct Args {
         help_heading = "The seen set"
     )]
     pub(crate) false_positives: f64,
-    /// Megabytes for the cache of data blocks, and for that of sled
-    #[arg(
-        long,
-        value_name = "MB",
-        default_value = "64",
-        help_heading = "The seen set"
-    )]
-    pub(crate) cache: u64,
-    /// Megabytes of writes in memory before they become a segment [default: 16, embedded site 1]
+    /// Megabytes for the cache of data blocks, and for that of sled [default: 4, site 1, web 0.25]
+    #[arg(long, value_name = "MB", help_heading = "The seen set")]
+    pub(crate) cache: Option<u64>,
+    /// Megabytes of writes in memory before they become a segment [default: 4, site and web 1]
     #[arg(long, value_name = "MB", help_heading = "The seen set", value_parser = clap::value_parser!(u64).range(1..=16384))]
     pub(crate) memtable: Option<u64>,
-
-    /// No crawl: N links of a made-up web through the seen set, in a new store; prints JSON
-    #[arg(long, value_name = "N", help_heading = "The seen set")]
-    pub(crate) stream: Option<u64>,
-    /// Part of these links that repeat one before, 0 to 1
-    #[arg(
-        long,
-        value_name = "P",
-        default_value = "0.99",
-        help_heading = "The seen set"
-    )]
-    pub(crate) repeats: f64,
 
     /// Print one JSON object instead of the summary
     #[arg(long, help_heading = "Output")]
@@ -180,23 +162,25 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// Ordinary pages of the embedded site
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "3000",
-        help_heading = "Embedded site"
-    )]
+    /// Ordinary pages of the site that is served
+    #[arg(long, value_name = "N", default_value = "3000", help_heading = DEMO)]
     pub(crate) site_pages: usize,
-    /// Seed of the embedded site
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        help_heading = "Embedded site"
-    )]
+    /// Seed of that site
+    #[arg(long, value_name = "N", default_value = "1", help_heading = DEMO)]
     pub(crate) site_seed: u64,
+    /// Pages to fetch of the made-up web, each with 62 links; 0 to leave it out
+    #[arg(long, value_name = "N", default_value = "15000", help_heading = DEMO)]
+    pub(crate) web_pages: u64,
+    /// Hosts of the made-up web
+    #[arg(long, value_name = "N", default_value = "250", help_heading = DEMO)]
+    pub(crate) web_hosts: usize,
+    /// Part of its links that is new, 0 to 1
+    #[arg(long, value_name = "P", default_value = "0.1", help_heading = DEMO)]
+    pub(crate) new: f64,
 }
+
+/// Options of the run without URLs.
+const DEMO: &str = "Without URLs";
 
 /// [`Scope`] by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -218,6 +202,24 @@ impl From<ScopeArg> for Scope {
             ScopeArg::Domain => Scope::Domain,
             ScopeArg::Prefix => Scope::Prefix,
             ScopeArg::Any => Scope::Any,
+        }
+    }
+}
+
+/// [`Partition`](crawl::Partition) by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PartitionArg {
+    /// By URL: those of a host lie together, and filters cover few hosts each.
+    Host,
+    /// By hash: every filter covers all hosts.
+    None,
+}
+
+impl From<PartitionArg> for crawl::Partition {
+    fn from(arg: PartitionArg) -> crawl::Partition {
+        match arg {
+            PartitionArg::Host => crawl::Partition::Host,
+            PartitionArg::None => crawl::Partition::None,
         }
     }
 }

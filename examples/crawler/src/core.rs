@@ -1,28 +1,24 @@
-//! The state of a crawl under one lock: the store, the seen set, the frontier, the counts.
+//! The state of a crawl under one lock: the crawl itself, what is kept of pages, the counts.
 //!
-//! Every page is one batch: its record, the URLs discovered on it, its place in the frontier given
-//! up and theirs taken. So the store stands between two pages at every moment, and a crawl that was
-//! killed goes on as if it had stopped there.
+//! Every page is one batch ([`crawl::Step`]): its record, the URLs discovered on it, its place in the
+//! frontier given up and theirs taken. So the store stands between two pages at every moment, and a
+//! crawl that was killed goes on as if it had stopped there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use criba::{Batch, Db};
+use crawl::{Crawl, Found, Job, Manners, Next, Step, Work, keys};
 use url::Url;
 
 use crate::addresses::Addresses;
 use crate::failure::Failure;
-use crate::frontier::{Fresh, Frontier, Job, Next, Pace, Work};
-use crate::http::Connection;
-use crate::keys::{self, Place};
+use crate::keys::{ARCHIVE_END, Kept};
 use crate::outcome::{Links, Outcome};
-use crate::record::{Entry, Kind, Record, State, Totals};
+use crate::record::{Kind, Record, State};
 use crate::robots::Robots;
 use crate::rules::{Answer, RobotsFile};
 use crate::scope::Scope;
-use crate::seen::{self, SeenSet};
-use crate::store::Store;
 use crate::summary::{Point, Summary};
 use crate::trap::{self, TrapLimits};
 
@@ -32,6 +28,15 @@ const HOPS_MAX: u32 = 10;
 const HELD_SHOWN_MAX: usize = 5;
 /// The longest pause that a server is granted.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
+
+/// How fast we may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Requests under way at one origin.
+    pub(crate) connections: usize,
+    /// From the beginning of one request to that of the next, at one origin.
+    pub(crate) delay: Duration,
+}
 
 /// How far a crawl goes.
 #[derive(Debug, Clone)]
@@ -49,93 +54,78 @@ pub(crate) struct Bounds {
     pub(crate) backoff: Duration,
     /// The product token that robots.txt knows us by.
     pub(crate) product: String,
+    pub(crate) pace: Pace,
 }
 
-/// How a URL was found.
-#[derive(Clone, Copy)]
-struct Found {
-    depth: u32,
-    hops: u32,
-    kind: Kind,
+impl Bounds {
+    /// Why a URL is not for this crawl.
+    fn unwanted(&self, url: &Url, found: Found) -> Option<&'static str> {
+        if !self.scope.contains(&self.seeds, url) {
+            return Some("out of scope");
+        }
+        if self.depth.is_some_and(|most| found.depth > most) {
+            return Some("too deep");
+        }
+        if found.hops > HOPS_MAX {
+            return Some("too many redirects");
+        }
+        // A sitemap may list very many parameters and long paths; it is no page.
+        trap::is_trap(url, &self.traps)
+    }
 }
 
 pub(crate) struct Core {
-    db: Db,
-    bounds: Bounds,
-    seen: SeenSet,
-    frontier: Frontier,
-    totals: Totals,
-    left_out: BTreeMap<&'static str, u64>,
-    counts: Summary,
-    /// In the batch under way: to be told to the frontier when it is committed.
-    fresh: Vec<Fresh>,
+    crawl: Crawl,
+    kept: Kept,
+    rest: Rest,
     /// Attempts to get robots.txt, of origins where it failed.
     robots_attempts: BTreeMap<Arc<str>, u32>,
 }
 
+/// What a step changes besides the crawl.
+struct Rest {
+    bounds: Bounds,
+    left_out: BTreeMap<&'static str, u64>,
+    counts: Summary,
+}
+
 impl Core {
-    /// Takes up a crawl where its store stands, and enters the seeds that are new.
-    pub(crate) fn open(
-        store: Store,
-        seen: seen::Choice,
-        bounds: Bounds,
-        pace: Pace,
-    ) -> Result<Core, Failure> {
-        let db = store.db;
+    /// Goes on with a crawl, and enters the seeds that are new.
+    pub(crate) fn open(crawl: Crawl, kept: Kept, bounds: Bounds) -> Result<Core, Failure> {
         let mut core = Core {
-            seen: SeenSet::open(&db, seen)?,
-            frontier: Frontier::open(&db, pace, bounds.depth.is_some())?,
-            db,
-            bounds,
-            totals: store.totals,
-            left_out: BTreeMap::new(),
-            counts: Summary::default(),
-            fresh: Vec::new(),
+            crawl,
+            kept,
+            rest: Rest {
+                bounds,
+                left_out: BTreeMap::new(),
+                counts: Summary::default(),
+            },
             robots_attempts: BTreeMap::new(),
         };
-        let found = Found {
-            depth: 0,
-            hops: 0,
-            kind: Kind::Page,
-        };
-        let mut batch = core.db.batch();
-        let seeds = core.bounds.seeds.iter().collect();
-        core.enter_all(&mut batch, &seeds, found)?;
-        core.commit(batch)?;
+        let seeds: Addresses = core.rest.bounds.seeds.iter().collect();
+        let mut step = core.crawl.begin();
+        core.rest.enter_all(&mut step, &seeds, Found::default())?;
+        step.commit()?;
         Ok(core)
-    }
-
-    /// Milliseconds since 1970; never before what an earlier run has written.
-    pub(crate) fn now(&self) -> u64 {
-        now_ms().max(self.totals.latest)
     }
 
     /// What to do next.
     pub(crate) fn next(&mut self) -> Result<Next, Failure> {
         loop {
-            let under_way = self.frontier.in_flight() as u64;
-            if self
-                .bounds
-                .pages
-                .is_some_and(|most| self.counts.pages + under_way >= most)
-            {
+            let under_way = self.crawl.under_way() as u64;
+            let pages = self.rest.counts.pages + under_way;
+            if self.rest.bounds.pages.is_some_and(|most| pages >= most) {
                 return Ok(if under_way > 0 {
                     Next::Busy
                 } else {
                     Next::Done
                 });
             }
-            let next = self.frontier.next(self.now())?;
-            if let Next::Work(work) = &next
-                && let Work::Robots { origin, .. } = &**work
-                && let Some(file) = RobotsFile::load(&self.db, origin, self.now())?
+            let next = self.crawl.take()?;
+            if let Next::Work(Work::Ask(origin)) = &next
+                && let Some(file) = RobotsFile::load(&self.kept.origins, origin, self.crawl.now())?
             {
-                let origin = Arc::clone(origin);
-                let Next::Work(work) = next else { continue };
-                let Work::Robots { kept, .. } = *work else {
-                    continue;
-                };
-                self.learn(&origin, &file, kept)?;
+                self.learn(origin, &file)?;
                 continue;
             }
             return Ok(next);
@@ -147,43 +137,45 @@ impl Core {
         &mut self,
         origin: &Arc<str>,
         answer: Answer,
-        kept: Option<Connection>,
     ) -> Result<(), Failure> {
         match answer {
             Answer::File(file) => {
                 self.robots_attempts.remove(origin);
-                self.db.put(keys::robots(origin), file.encode(self.now()))?;
-                self.learn(origin, &file, kept)
+                let value = file.encode(self.crawl.now());
+                self.kept.origins.put(&**origin, value)?;
+                self.learn(origin, &file)
             }
             Answer::Unreachable(why) => {
                 let attempts = self.robots_attempts.entry(Arc::clone(origin)).or_default();
                 *attempts += 1;
-                if *attempts < self.bounds.attempts {
-                    let pause = self.bounds.backoff * (1 << (*attempts - 1).min(10));
-                    self.frontier.ask_again(origin, Instant::now() + pause);
+                if *attempts < self.rest.bounds.attempts {
+                    let pause = self.rest.bounds.backoff * (1 << (*attempts - 1).min(10));
+                    self.crawl.ask_again(origin, Instant::now() + pause);
                 } else {
-                    if self.counts.held.len() < HELD_SHOWN_MAX {
-                        self.counts.held.push(format!("{origin}: {why}"));
+                    let held = &mut self.rest.counts.held;
+                    if held.len() < HELD_SHOWN_MAX {
+                        held.push(format!("{origin}: {why}"));
                     }
-                    self.frontier.learned(origin, None, kept);
+                    self.crawl.learned(origin, None);
                 }
                 Ok(())
             }
         }
     }
 
-    fn learn(
-        &mut self,
-        origin: &Arc<str>,
-        file: &RobotsFile,
-        kept: Option<Connection>,
-    ) -> Result<(), Failure> {
-        let robots = file.rules(&self.bounds.product);
-        self.counts.hosts += 1;
-        if self.bounds.sitemaps {
+    fn learn(&mut self, origin: &Arc<str>, file: &RobotsFile) -> Result<(), Failure> {
+        let robots = file.rules(&self.rest.bounds.product);
+        self.rest.counts.hosts += 1;
+        if self.rest.bounds.sitemaps {
             self.enter_sitemaps(&robots)?;
         }
-        self.frontier.learned(origin, Some(robots), kept);
+        let pace = self.rest.bounds.pace;
+        let manners = Manners {
+            connections: pace.connections,
+            delay: pace.delay.max(robots.crawl_delay().unwrap_or_default()),
+            rules: Some(Arc::new(robots)),
+        };
+        self.crawl.learned(origin, Some(manners));
         Ok(())
     }
 
@@ -195,17 +187,13 @@ impl Core {
         let urls: Addresses = urls
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .collect();
-        let mut batch = self.db.batch();
-        self.enter_all(
-            &mut batch,
-            &urls,
-            Found {
-                depth: 0,
-                hops: 0,
-                kind: Kind::Sitemap,
-            },
-        )?;
-        self.commit(batch)
+        let found = Found {
+            kind: Kind::Sitemap as u8,
+            ..Found::default()
+        };
+        let mut step = self.crawl.begin();
+        self.rest.enter_all(&mut step, &urls, found)?;
+        Ok(step.commit()?)
     }
 
     /// A fetch has ended: one batch. `archived` is where the archive ends, with this exchange in
@@ -216,72 +204,102 @@ impl Core {
         outcome: Outcome,
         archived: Option<u64>,
     ) -> Result<(), Failure> {
-        let mut batch = self.db.batch();
+        let Core {
+            crawl, kept, rest, ..
+        } = self;
+        let (id, now) = (job.place.id, crawl.now());
+        let key = keys::number(id);
+        let mut step = crawl.finish(job);
         if let Some(end) = archived {
-            batch.put(keys::ARCHIVE_END, crate::archive::encode_end(end));
+            let end = crate::archive::encode_end(end);
+            step.batch().put(ARCHIVE_END, end);
         }
-        batch.delete(keys::waiting(&job.origin, job.place));
-        self.totals.waiting = self.totals.waiting.saturating_sub(1);
-        let mut retry = None;
-        match outcome {
+        let record = match outcome {
             Outcome::Disallowed => {
-                self.counts.disallowed += 1;
-                let (depth, now) = (job.entry.depth, self.now());
-                let record = Record::bare(State::Disallowed, &job.entry.url, depth, now);
-                batch.put(keys::page(job.place.id), record.encode());
+                rest.counts.disallowed += 1;
+                bare(&step, State::Disallowed, now)
             }
-            Outcome::Unchanged => self.unchanged(&job, &mut batch)?,
-            Outcome::Done { record, links } => self.done(&job, *record, &links, &mut batch)?,
+            Outcome::Unchanged => Some(rest.unchanged(kept, id, now)?),
+            Outcome::Done { record, links } => {
+                Some(rest.done(&mut step, kept, (*record, &links))?)
+            }
             Outcome::Trouble { why, status, pause } => {
-                retry = self.trouble(&job, (why, status, pause), &mut batch)?;
+                rest.trouble(&mut step, (why, status, pause), now)
             }
+        };
+        if let Some(record) = record {
+            let mut pages = step.batch().keyspace(&kept.pages);
+            pages.put(key, record.encode());
         }
-        self.commit(batch)?;
-        if let Some((place, entry, at, pauses)) = retry {
-            let origin_len = job.origin.len();
-            let fresh = Fresh {
-                place,
-                entry,
-                origin_len,
-            };
-            self.frontier.entered(fresh, at);
-            if pauses {
-                self.frontier.pause(&job.origin, at);
-            }
-        }
-        self.frontier
-            .finished(&job.origin, job.entry.depth, job.kept);
-        Ok(())
+        Ok(step.commit()?)
     }
 
-    /// Commits a batch with the totals, and tells the frontier what it brings.
-    fn commit(&mut self, mut batch: Batch) -> Result<(), Failure> {
-        if batch.is_empty() {
-            return Ok(());
+    /// The head that a page had when it was fetched, for a conditional request.
+    pub(crate) fn head_before(&self, id: u64) -> Result<Vec<u8>, Failure> {
+        match self.kept.pages.get(keys::number(id))? {
+            Some(value) => Ok(Record::decode(&value)?.head),
+            None => Ok(Vec::new()),
         }
-        batch.put(keys::TOTALS, self.totals.encode());
-        batch.commit()?;
-        let now = Instant::now();
-        for fresh in self.fresh.drain(..) {
-            self.frontier.entered(fresh, now);
-        }
-        Ok(())
     }
 
+    pub(crate) fn add_bytes(&mut self, bytes: u64) {
+        self.rest.counts.body_bytes += bytes;
+    }
+
+    /// Fetches that have begun and not ended.
+    pub(crate) fn under_way(&self) -> usize {
+        self.crawl.under_way()
+    }
+
+    pub(crate) fn origins(&self) -> usize {
+        self.crawl.origins()
+    }
+
+    /// Where the crawl stands.
+    pub(crate) fn point(&self, at: Duration) -> Point {
+        Point {
+            at,
+            pages: self.rest.counts.pages,
+            queue: self.crawl.store().totals().waiting,
+            seen: self.crawl.seen().counts(),
+        }
+    }
+
+    /// All counts of this run.
+    pub(crate) fn summary(&self) -> Summary {
+        let left_out = self.rest.left_out.iter();
+        let left_out = left_out.map(|(&reason, &count)| (reason.to_owned(), count));
+        let totals = self.crawl.store().totals();
+        Summary {
+            waiting: totals.waiting,
+            urls_discovered: totals.urls,
+            hosts_held: self.crawl.held() as u64,
+            left_out: left_out.collect(),
+            seen: self.crawl.seen().counts(),
+            lost_to_filter: self.crawl.seen().lost(),
+            ..self.rest.counts.clone()
+        }
+    }
+}
+
+impl Rest {
+    /// A page was read, or a redirect. Returns what is kept of it.
     fn done(
         &mut self,
-        job: &Job,
-        mut record: Record,
-        links: &Links,
-        batch: &mut Batch,
-    ) -> Result<(), Failure> {
-        let id = job.place.id;
+        step: &mut Step<'_>,
+        kept: &Kept,
+        (mut record, links): (Record, &Links),
+    ) -> Result<Record, Failure> {
+        let Some(entry) = step.job().map(|job| job.entry.clone()) else {
+            return Ok(record);
+        };
+        let id = step.id();
         self.counts.fetches += 1;
-        if !job.entry.again && self.db.contains_key(keys::page(id))? {
+        if !entry.again && kept.pages.contains_key(keys::number(id))? {
             self.counts.fetched_twice += 1;
         }
         match record.state {
-            State::Fetched => self.page(id, &record, batch)?,
+            State::Fetched => self.page(step, kept, &record)?,
             State::Redirect => self.counts.redirects += 1,
             State::Refused => self.counts.client_errors += 1,
             State::Failed | State::Disallowed | State::Sitemap => {}
@@ -289,43 +307,35 @@ impl Core {
         if links.nofollow > 0 {
             *self.left_out.entry("nofollow").or_default() += links.nofollow;
         }
-        let (depth, hops) = (job.entry.depth, job.entry.hops);
+        let (depth, hops) = (entry.depth, entry.hops + 1);
+        let kind = Kind::Page as u8;
         let found = match record.state {
-            State::Redirect => Found {
-                depth,
-                hops: hops + 1,
-                kind: Kind::Page,
-            },
+            State::Redirect => Found { depth, hops, kind },
             _ => Found {
                 depth: depth + 1,
                 hops: 0,
-                kind: Kind::Page,
+                kind,
             },
         };
-        record.links = self.enter_all(batch, &links.pages, found)?;
-        let found = Found {
-            depth,
-            hops: hops + 1,
-            kind: Kind::Sitemap,
-        };
-        record
-            .links
-            .extend(self.enter_all(batch, &links.sitemaps, found)?);
+        record.links = self.enter_all(step, &links.pages, found)?;
+        let kind = Kind::Sitemap as u8;
+        let found = Found { depth, hops, kind };
+        let maps = self.enter_all(step, &links.sitemaps, found)?;
+        record.links.extend(maps);
         record.links.sort_unstable();
-        batch.put(keys::page(id), record.encode());
-        Ok(())
+        Ok(record)
     }
 
-    fn page(&mut self, id: u64, record: &Record, batch: &mut Batch) -> Result<(), Failure> {
+    fn page(&mut self, step: &mut Step<'_>, kept: &Kept, record: &Record) -> Result<(), Failure> {
         self.counts.pages += 1;
         self.counts.noindex += u64::from(record.noindex);
         self.counts.not_canonical += u64::from(record.not_canonical);
-        let key = keys::content(record.content_hash);
-        match self.db.get(&key)? {
+        let (key, id) = (record.content_hash.to_le_bytes(), step.id());
+        match kept.contents.get(key)? {
             None => {
                 let mut first = Vec::new();
                 common::codec::put_number(&mut first, id);
-                batch.put(key, first);
+                step.batch().keyspace(&kept.contents).put(key, first);
             }
             Some(first) => {
                 let first = common::codec::Reader(&first).number()?;
@@ -335,74 +345,64 @@ impl Core {
         Ok(())
     }
 
-    fn unchanged(&mut self, job: &Job, batch: &mut Batch) -> Result<(), Failure> {
+    fn unchanged(&mut self, kept: &Kept, id: u64, now: u64) -> Result<Record, Failure> {
         self.counts.fetches += 1;
         self.counts.not_modified += 1;
-        let key = keys::page(job.place.id);
-        let Some(value) = self.db.get(&key)? else {
+        let Some(value) = kept.pages.get(keys::number(id))? else {
             return Err(Failure::Damaged(
                 "a page that was fetched has no record".into(),
             ));
         };
         let record = Record {
-            fetched_at: self.now(),
+            fetched_at: now,
             ..Record::decode(&value)?
         };
         self.counts.pages += u64::from(record.state == State::Fetched);
-        batch.put(key, record.encode());
-        Ok(())
+        Ok(record)
     }
 
-    /// Plans another attempt, or gives up.
+    /// Plans another attempt, or gives up, with a record if there was none before.
     fn trouble(
         &mut self,
-        job: &Job,
+        step: &mut Step<'_>,
         (why, status, pause): (String, u16, Option<Duration>),
-        batch: &mut Batch,
-    ) -> Result<Option<(Place, Entry, Instant, bool)>, Failure> {
-        let now = self.now();
-        let attempts = job.entry.attempts + 1;
-        if attempts >= self.bounds.attempts {
-            self.counts.failed += 1;
-            // What was fetched before stays as it is.
-            if !job.entry.again {
-                let mut record = Record::bare(State::Failed, &job.entry.url, job.entry.depth, now);
-                (record.status, record.title) = (status, why);
-                batch.put(keys::page(job.place.id), record.encode());
-            }
-            return Ok(None);
+        now: u64,
+    ) -> Option<Record> {
+        let (before, again) = step
+            .job()
+            .map(|job| (job.entry.attempts, job.entry.again))?;
+        let attempts = before + 1;
+        if attempts < self.bounds.attempts {
+            self.counts.retries += 1;
+            let backoff = self.bounds.backoff * (1 << (attempts - 1).min(10));
+            let wait = pause.unwrap_or_default().max(backoff).min(PAUSE_MAX);
+            step.retry(wait, pause.is_some());
+            return None;
         }
-        self.counts.retries += 1;
-        let backoff = self.bounds.backoff * (1 << (attempts - 1).min(10));
-        // At least a moment: an entry that is due now could stand behind the frontier's cursor.
-        let least = Duration::from_millis(1);
-        let wait = pause
-            .unwrap_or_default()
-            .max(backoff)
-            .clamp(least, PAUSE_MAX);
-        let place = Place {
-            due: now + wait.as_millis() as u64,
-            id: job.place.id,
-        };
-        let entry = Entry {
-            attempts,
-            ..job.entry.clone()
-        };
-        batch.put(keys::waiting(&job.origin, place), entry.encode());
-        self.totals.waiting += 1;
-        Ok(Some((place, entry, Instant::now() + wait, pause.is_some())))
+        self.counts.failed += 1;
+        // What was fetched before stays as it is.
+        let record = bare(step, State::Failed, now).filter(|_| !again)?;
+        Some(Record {
+            status,
+            title: why,
+            ..record
+        })
     }
 
     /// Enters URLs that are wanted and new; the numbers of all that are wanted, each once.
     fn enter_all(
         &mut self,
-        batch: &mut Batch,
+        step: &mut Step<'_>,
         urls: &Addresses,
         found: Found,
     ) -> Result<Vec<u64>, Failure> {
         let mut ids = Vec::with_capacity(urls.len());
-        for url in urls.iter() {
-            if let Some(id) = self.enter(batch, url, found)? {
+        for address in urls.iter() {
+            let id = match step.recent(address) {
+                Some(id) => Some(id),
+                None => self.enter(step, address, found)?,
+            };
+            if let Some(id) = id {
                 self.counts.links += 1;
                 ids.push(id);
             }
@@ -412,119 +412,22 @@ impl Core {
 
     fn enter(
         &mut self,
-        batch: &mut Batch,
+        step: &mut Step<'_>,
         address: &str,
         found: Found,
     ) -> Result<Option<u64>, Failure> {
-        if let Some(id) = self.seen.find_recent(address) {
-            return Ok(Some(id));
-        }
-        let url = parsed(address)?;
-        if let Some(reason) = self.unwanted(&url, found) {
+        let url = Url::parse(address);
+        let url = url.map_err(|error| Failure::Damaged(format!("a URL: {error}")))?;
+        if let Some(reason) = self.bounds.unwanted(&url, found) {
             *self.left_out.entry(reason).or_default() += 1;
             return Ok(None);
         }
-        if let Some(id) = self.seen.find(address)? {
-            return Ok(Some(id));
-        }
-        let id = self.totals.urls;
-        self.seen.insert(address, id, batch)?;
-        self.totals.urls += 1;
-        self.totals.waiting += 1;
-        self.totals.latest = self.now();
-        let place = Place {
-            due: self.totals.latest,
-            id,
-        };
-        let entry = Entry {
-            url: address.to_owned(),
-            depth: found.depth,
-            hops: found.hops,
-            attempts: 0,
-            kind: found.kind,
-            again: false,
-        };
-        let origin = keys::origin(&url);
-        batch.put(keys::waiting(origin, place), entry.encode());
-        self.fresh.push(Fresh {
-            place,
-            entry,
-            origin_len: origin.len(),
-        });
-        Ok(Some(id))
-    }
-
-    /// Why a URL is not for this crawl.
-    fn unwanted(&self, url: &Url, found: Found) -> Option<&'static str> {
-        if !self.bounds.scope.contains(&self.bounds.seeds, url) {
-            return Some("out of scope");
-        }
-        if self.bounds.depth.is_some_and(|most| found.depth > most) {
-            return Some("too deep");
-        }
-        if found.hops > HOPS_MAX {
-            return Some("too many redirects");
-        }
-        // A sitemap may list very many parameters and long paths; it is no page.
-        trap::is_trap(url, &self.bounds.traps)
-    }
-
-    /// The head that a page had when it was fetched, for a conditional request.
-    pub(crate) fn head_before(&self, id: u64) -> Result<Vec<u8>, Failure> {
-        match self.db.get(keys::page(id))? {
-            Some(value) => Ok(Record::decode(&value)?.head),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    pub(crate) fn add_bytes(&mut self, bytes: u64) {
-        self.counts.body_bytes += bytes;
-    }
-
-    /// Fetches that have begun and not ended.
-    pub(crate) fn under_way(&self) -> usize {
-        self.frontier.in_flight()
-    }
-
-    pub(crate) fn origins(&self) -> usize {
-        self.frontier.origins()
-    }
-
-    /// Where the crawl stands.
-    pub(crate) fn point(&self, at: Duration) -> Point {
-        Point {
-            at,
-            pages: self.counts.pages,
-            queue: self.totals.waiting,
-            seen: self.seen.counts(),
-        }
-    }
-
-    /// All counts of this run.
-    pub(crate) fn summary(&self) -> Summary {
-        let left_out = self
-            .left_out
-            .iter()
-            .map(|(&reason, &count)| (reason.to_owned(), count));
-        Summary {
-            waiting: self.totals.waiting,
-            urls_discovered: self.totals.urls,
-            hosts_held: self.frontier.held() as u64,
-            left_out: left_out.collect(),
-            seen: self.seen.counts(),
-            lost_to_filter: self.seen.lost(),
-            ..self.counts.clone()
-        }
+        Ok(step.discover(&url, found)?)
     }
 }
 
-/// A normalised address, taken apart.
-fn parsed(address: &str) -> Result<Url, Failure> {
-    Url::parse(address).map_err(|error| Failure::Damaged(format!("a URL: {error}")))
-}
-
-/// Milliseconds since 1970 by the clock of the system.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
+/// A record of a page of which there is no answer.
+fn bare(step: &Step<'_>, state: State, now: u64) -> Option<Record> {
+    let entry = &step.job()?.entry;
+    Some(Record::bare(state, &entry.url, entry.depth, now))
 }

@@ -6,15 +6,17 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+use crawl::{Job, Next, Work};
 
 use crate::archive::Archive;
 use crate::core::Core;
 use crate::failure::Failure;
-use crate::frontier::{Job, Next, Work};
-use crate::http::{Ask, Body, Client, Conditional, Head};
+use crate::http::{Ask, Body, Client, Conditional, Connection, Head};
 use crate::outcome::{Outcome, Reading};
 use crate::page;
+use crate::pool::Pool;
 use crate::rules;
 use crate::summary::{Point, Series, Summary};
 
@@ -38,6 +40,7 @@ pub(crate) struct Crawl {
 
 struct State {
     core: Core,
+    pool: Pool,
     /// Threads that wait for `work`.
     idle: usize,
     /// Threads that have not ended.
@@ -56,6 +59,7 @@ impl Crawl {
     pub(crate) fn new(core: Core, fetching: Fetching, archive: Option<Archive>) -> Crawl {
         let state = State {
             core,
+            pool: Pool::default(),
             idle: 0,
             running: 0,
             ended: None,
@@ -145,7 +149,7 @@ impl Crawl {
         let mut state = self.lock();
         let result = loop {
             match self.take(state) {
-                Ok(Some(work)) => match fetcher.finish(work) {
+                Ok(Some(taken)) => match fetcher.finish(taken) {
                     Ok(next) => state = next,
                     Err(failure) => break Err(failure),
                 },
@@ -167,7 +171,7 @@ impl Crawl {
     }
 
     /// Waits for work; `None` when the crawl is over.
-    fn take<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<Option<Work>, Failure> {
+    fn take<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<Option<Taken>, Failure> {
         loop {
             if state.failure.is_some() {
                 return Ok(None);
@@ -178,7 +182,12 @@ impl Crawl {
                     if state.idle > 0 {
                         self.work.notify_one();
                     }
-                    return Ok(Some(*work));
+                    let origin = match &work {
+                        Work::Ask(origin) => origin,
+                        Work::Fetch(job) => &job.origin,
+                    };
+                    let kept = state.pool.take(origin);
+                    return Ok(Some(Taken { work, kept }));
                 }
                 Next::Done => return Ok(None),
                 Next::Wait(until) => until.saturating_duration_since(Instant::now()),
@@ -190,6 +199,18 @@ impl Crawl {
             state.idle -= 1;
         }
     }
+}
+
+/// Milliseconds since 1970 by the clock of the system.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Work, and a connection that may still be open.
+struct Taken {
+    work: Work,
+    kept: Option<Connection>,
 }
 
 /// One thread's own things.
@@ -204,22 +225,25 @@ struct Fetcher<'a> {
 
 impl<'a> Fetcher<'a> {
     /// Does the work, commits the result, and leaves the lock to whoever takes the next.
-    fn finish(&mut self, work: Work) -> Result<MutexGuard<'a, State>, Failure> {
+    fn finish(&mut self, taken: Taken) -> Result<MutexGuard<'a, State>, Failure> {
         let crawl = self.crawl;
         let Fetching { client, ask, .. } = &crawl.fetching;
+        let Taken { work, mut kept } = taken;
         let state = match work {
-            Work::Robots { origin, mut kept } => {
+            Work::Ask(origin) => {
                 let answer = rules::fetch(client, ask, &origin, &mut kept);
                 let mut state = crawl.lock();
-                state.core.finish_robots(&origin, answer, kept)?;
+                state.pool.give(&origin, kept);
+                state.core.finish_robots(&origin, answer)?;
                 state
             }
-            Work::Fetch(mut job) => {
-                let (outcome, bytes) = self.fetch(&mut job)?;
+            Work::Fetch(job) => {
+                let (outcome, bytes) = self.fetch(&job, &mut kept)?;
                 let mut state = crawl.lock();
+                state.pool.give(&job.origin, kept);
                 state.core.add_bytes(bytes);
                 let archived = crawl.archive.as_ref().map(Archive::end);
-                state.core.finish(job, outcome, archived)?;
+                state.core.finish(*job, outcome, archived)?;
                 state
             }
         };
@@ -231,7 +255,11 @@ impl<'a> Fetcher<'a> {
     }
 
     /// Fetches and reads a page; how many bytes its body had on the wire.
-    fn fetch(&mut self, job: &mut Job) -> Result<(Outcome, u64), Failure> {
+    fn fetch(
+        &mut self,
+        job: &Job,
+        kept: &mut Option<Connection>,
+    ) -> Result<(Outcome, u64), Failure> {
         if !job.allowed {
             return Ok((Outcome::Disallowed, 0));
         }
@@ -249,7 +277,7 @@ impl<'a> Fetcher<'a> {
         }
         ask.write(&job.url, &conditional, &mut self.request);
         let body = std::mem::take(&mut self.body);
-        let answer = client.exchange(&job.url, &self.request, body, &mut job.kept);
+        let answer = client.exchange(&job.url, &self.request, body, kept);
         let mut bytes = 0;
         if let Ok(response) = &answer {
             bytes = response.wire.len() as u64;
@@ -257,7 +285,7 @@ impl<'a> Fetcher<'a> {
                 archive.add(&job.url, &self.request, response)?;
             }
         }
-        let outcome = reading.outcome(job, &answer, crate::core::now_ms(), &mut self.room);
+        let outcome = reading.outcome(job, &answer, now_ms(), &mut self.room);
         if let Ok(response) = answer {
             self.body = response.into_room();
         }

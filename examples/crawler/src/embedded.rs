@@ -58,6 +58,7 @@ pub(crate) fn run(mut args: Args) -> Result<(Summary, Series, Comparison), Failu
     // So small that a small crawl has to do with segments, filters and blocks too.
     args.front.get_or_insert(256);
     args.memtable.get_or_insert(1);
+    args.cache.get_or_insert(1);
     let temporary = match &args.store {
         Some(_) => None,
         None => Some(tempfile::tempdir().map_err(Failure::io("cannot make a temporary store"))?),

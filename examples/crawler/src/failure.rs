@@ -49,6 +49,16 @@ impl From<criba::Error> for Failure {
     }
 }
 
+impl From<crawl::Error> for Failure {
+    fn from(error: crawl::Error) -> Failure {
+        match error {
+            crawl::Error::Store(error) => Failure::Store(error),
+            crawl::Error::Damaged(what) => Failure::Damaged(what),
+            other => Failure::Usage(other.to_string()),
+        }
+    }
+}
+
 impl From<Malformed> for Failure {
     fn from(_: Malformed) -> Failure {
         Failure::Damaged("a value is not one that this program writes".into())

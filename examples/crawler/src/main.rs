@@ -4,11 +4,7 @@
 //! `cargo run --release -p criba-crawler -- URL...` crawls for real. `docs/crawler.md` says more.
 //!
 //! Results go to standard output, progress and errors to standard error.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program prints"
-)]
+#![expect(clippy::print_stderr, reason = "a program says what went wrong")]
 
 mod address;
 mod addresses;
@@ -16,9 +12,10 @@ mod archive;
 mod args;
 mod core;
 mod crawl;
+mod demo;
 mod embedded;
 mod failure;
-mod frontier;
+mod filter_choice;
 mod http;
 mod keys;
 mod list;
@@ -26,6 +23,7 @@ mod near;
 mod numbers;
 mod outcome;
 mod page;
+mod pool;
 mod print;
 mod progress;
 mod record;
@@ -38,8 +36,6 @@ mod setup;
 mod simhash;
 mod site;
 mod sitemap;
-mod store;
-mod stream;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -59,7 +55,7 @@ use crate::summary::{Series, Summary};
 
 fn main() -> ExitCode {
     common::memory::give_back();
-    match run(Args::parse()) {
+    match run(&Args::parse()) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -68,28 +64,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: Args) -> Result<Exit, Failure> {
-    if let Some(links) = args.stream {
-        let report = Plan::of(args)?.stream(links)?;
-        println!("{}", report.json());
-        return Ok(if report.wrong == 0 {
-            Exit::Done
-        } else {
-            Exit::Wrong
-        });
-    }
+fn run(args: &Args) -> Result<Exit, Failure> {
     if args.urls.is_empty() {
-        let (summary, series, compared) = embedded::run(args.clone())?;
-        show(&args, &summary, &series)?;
-        // A filter alone is expected to lose pages.
-        let wrong = args.pages.is_none() && args.seen != Mode::FilterOnly && !compared.is_right();
-        if wrong {
-            eprintln!("error: the crawl is not what the site calls for: {compared:?}");
-        }
-        return Ok(if wrong { Exit::Wrong } else { Exit::Done });
+        return demonstrate(args);
     }
     let (summary, series) = Plan::of(args.clone())?.run()?;
-    show(&args, &summary, &series)?;
+    show(args, &summary, &series)?;
     let nothing = summary.pages == 0 && summary.failed > 0;
     Ok(if nothing || summary.hosts_held > 0 {
         Exit::Incomplete
@@ -98,15 +78,48 @@ fn run(args: Args) -> Result<Exit, Failure> {
     })
 }
 
+/// Runs the demo.
+fn demonstrate(args: &Args) -> Result<Exit, Failure> {
+    let shown = demo::run(args)?;
+    if let Some(path) = &args.html {
+        let page = report::demo(&shown);
+        setup::write_file(path, page.as_bytes())?;
+    }
+    print(&if args.json {
+        format!("{}\n", demo::json(&shown))
+    } else {
+        demo::text(&shown)
+    })?;
+    // A filter alone is expected to lose pages.
+    let is_exact = args.pages.is_none() && args.seen != Mode::FilterOnly;
+    let mut exit = Exit::Done;
+    if is_exact && !shown.compared.is_right() {
+        eprintln!(
+            "error: the crawl is not what the site calls for: {:?}",
+            shown.compared
+        );
+        exit = Exit::Wrong;
+    }
+    for row in shown.larger.wrong() {
+        let (name, missed, twice) = (row.name, row.missed, row.twice);
+        eprintln!("error: {name}: {missed} pages missed, {twice} fetched twice");
+        exit = Exit::Wrong;
+    }
+    Ok(exit)
+}
+
 fn show(args: &Args, summary: &Summary, series: &Series) -> Result<(), Failure> {
     if let Some(path) = &args.html {
         setup::write_file(path, report::html(summary, series).as_bytes())?;
     }
-    let text = if args.json {
+    print(&if args.json {
         format!("{}\n", print::json(summary))
     } else {
         print::text(summary)
-    };
+    })
+}
+
+fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

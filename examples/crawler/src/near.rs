@@ -4,10 +4,9 @@
 //! are grouped by each band in turn, and compared within their group. This is done once, at the
 //! end, and takes 24 bytes of memory for each page.
 
-use criba::Db;
+use criba::Keyspace;
 
 use crate::failure::Failure;
-use crate::keys;
 use crate::record::{Record, State};
 use crate::simhash;
 
@@ -18,9 +17,9 @@ const BITS_MAX: u32 = 3;
 const NEIGHBOURS_MAX: usize = 512;
 
 /// Pages in the store that are nearly, but not exactly, another one.
-pub(crate) fn count(db: &Db) -> Result<u64, Failure> {
+pub(crate) fn count(all: &Keyspace) -> Result<u64, Failure> {
     let mut pages = Vec::new();
-    for entry in db.prefix(keys::PAGES) {
+    for entry in all.iter() {
         let record = Record::decode(&entry?.1)?;
         if record.state == State::Fetched && record.simhash != 0 {
             pages.push((record.content_hash, record.simhash));

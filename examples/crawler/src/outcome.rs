@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crawl::Job;
+
 use crate::address::Normal;
 use crate::addresses::Addresses;
-use crate::frontier::Job;
 use crate::http::{Response, Trouble};
 use crate::page::{self, Link, LinkKind, Said};
 use crate::record::{Kind, Record, State};
@@ -72,7 +73,7 @@ impl Reading {
         };
         let status = response.head.status;
         match status {
-            200..=299 if job.entry.kind == Kind::Sitemap => self.sitemap(job, response, now),
+            200..=299 if Kind::of(&job.entry) == Kind::Sitemap => self.sitemap(job, response, now),
             200..=299 => self.page(job, response, now, room),
             304 if job.entry.again => Outcome::Unchanged,
             301 | 302 | 303 | 307 | 308 => self.redirect(job, response, now),
@@ -97,7 +98,7 @@ impl Reading {
             State::Refused
         };
         let found = target.iter().collect();
-        let links = match job.entry.kind {
+        let links = match Kind::of(&job.entry) {
             Kind::Page => Links {
                 pages: found,
                 ..Links::default()

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use common::escape::Plain;
+use crawl::SeenCounts;
 use serde_json::{Map, Value, json};
 
 use crate::numbers::{bytes, grouped, percent};
-use crate::summary::{SeenCounts, Summary};
+use crate::summary::Summary;
 
 /// The summary as lines of text.
 pub(crate) fn text(summary: &Summary) -> String {
@@ -118,9 +119,10 @@ fn seen(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     line(
         "answered",
         format!(
-            "{} by the front, {} by memory, {} by the filter alone, {} verified on disk",
+            "{} by the front, {} by memory, {} without a segment, {} by filters, {} verified on disk",
             grouped(seen.answered_by_front),
             grouped(seen.answered_by_memtable),
+            grouped(seen.answered_by_ranges),
             grouped(seen.answered_by_filter),
             grouped(seen.verified_on_disk),
         ),
@@ -211,7 +213,9 @@ pub(crate) fn json_answers(seen: &SeenCounts) -> Value {
         "repeated": seen.repeated,
         "answered_by_front": seen.answered_by_front,
         "answered_by_memtable": seen.answered_by_memtable,
+        "answered_by_ranges": seen.answered_by_ranges,
         "answered_by_filter": seen.answered_by_filter,
+        "filters_asked": seen.filters_asked,
         "verified_on_disk": seen.verified_on_disk,
         "false_positives": seen.false_positives,
         "blocks_without_filters": seen.blocks_without_filters,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::numbers::{grouped, percent};
+use crate::numbers::grouped;
 use crate::summary::Point;
 
 /// How often the line changes.
@@ -45,17 +45,45 @@ impl Progress {
         }
         (self.shown, self.before) = (Instant::now(), *point);
         let seen = &point.seen;
-        let saved = seen.blocks_without_filters.saturating_sub(seen.blocks);
         bar.set_message(format!(
-            "{} pages, {}/s, {} in the queue, {} hosts; {} seen checks, {} of the block reads saved",
+            "{} pages, {}/s, {} in the queue, {} hosts; {} links looked up, {} reads of files",
             grouped(point.pages),
             grouped(self.speed as u64),
             grouped(point.queue),
             grouped(hosts as u64),
             grouped(seen.checks),
-            percent(saved, seen.blocks_without_filters),
+            grouped(seen.disk_reads),
         ));
         bar.tick();
+    }
+}
+
+/// A bar over work whose length is known.
+pub(crate) struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    pub(crate) fn new(quiet: bool, length: u64, name: &'static str) -> Bar {
+        let bar = (!quiet).then(|| ProgressBar::new(length).with_message(name));
+        let style = "{msg:<14} {wide_bar} {human_pos} of {human_len} links";
+        if let (Some(bar), Ok(style)) = (&bar, ProgressStyle::with_template(style)) {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+
+    /// So much is done.
+    pub(crate) fn show(&self, done: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
     }
 }
 

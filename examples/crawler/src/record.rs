@@ -1,61 +1,21 @@
-//! The values of the store: what is to be fetched, and what is known of what was fetched.
+//! What is known of an address that was fetched or given up: the values of the keyspace `pages`.
 
 use common::codec::{Malformed, Reader, put_bytes, put_number};
+use crawl::Entry;
 
-/// What a URL is expected to be.
+/// What a URL is expected to be: the `kind` of its entry in the frontier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Page = 0,
     Sitemap = 1,
 }
 
-/// A URL in the frontier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) url: String,
-    /// Links from a seed to here.
-    pub(crate) depth: u32,
-    /// Redirects that led here in a row.
-    pub(crate) hops: u32,
-    /// Fetches that failed so far.
-    pub(crate) attempts: u32,
-    pub(crate) kind: Kind,
-    /// It was fetched before and is to be fetched again.
-    pub(crate) again: bool,
-}
-
-impl Entry {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.url.len() + 6);
-        let flags = self.kind as u64 | u64::from(self.again) << 1;
-        for number in [
-            flags,
-            self.depth.into(),
-            self.hops.into(),
-            self.attempts.into(),
-        ] {
-            put_number(&mut out, number);
+impl Kind {
+    pub(crate) fn of(entry: &Entry) -> Kind {
+        match entry.kind {
+            0 => Kind::Page,
+            _ => Kind::Sitemap,
         }
-        out.extend_from_slice(self.url.as_bytes());
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Malformed> {
-        let mut reader = Reader(bytes);
-        let flags = reader.number()?;
-        let (depth, hops, attempts) = (reader.small()?, reader.small()?, reader.small()?);
-        Ok(Entry {
-            url: reader.rest_as_text()?.to_owned(),
-            depth,
-            hops,
-            attempts,
-            kind: if flags & 1 == 0 {
-                Kind::Page
-            } else {
-                Kind::Sitemap
-            },
-            again: flags & 2 != 0,
-        })
     }
 }
 
@@ -189,51 +149,12 @@ impl Record {
     }
 }
 
-/// What goes on from run to run, written with every page.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    /// URLs discovered; also the next number.
-    pub(crate) urls: u64,
-    /// URLs in the frontier.
-    pub(crate) waiting: u64,
-    /// The latest time at which a URL was discovered, in milliseconds since 1970.
-    pub(crate) latest: u64,
-}
-
-impl Totals {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(20);
-        for number in [self.urls, self.waiting, self.latest] {
-            put_number(&mut out, number);
-        }
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Totals, Malformed> {
-        let mut reader = Reader(bytes);
-        Ok(Totals {
-            urls: reader.number()?,
-            waiting: reader.number()?,
-            latest: reader.number()?,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn values_come_back() {
-        let entry = Entry {
-            url: "http://a/ü".into(),
-            depth: 3,
-            hops: 1,
-            attempts: 2,
-            kind: Kind::Sitemap,
-            again: true,
-        };
-        assert_eq!(Entry::decode(&entry.encode()).unwrap(), entry);
         let record = Record {
             status: 200,
             head: b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
@@ -246,14 +167,7 @@ mod tests {
         };
         let bytes = record.encode();
         assert_eq!(Record::decode(&bytes).unwrap(), record);
-        let totals = Totals {
-            urls: 1 << 40,
-            waiting: 3,
-            latest: 9,
-        };
-        assert_eq!(Totals::decode(&totals.encode()).unwrap(), totals);
         assert!(Record::decode(&bytes[..20]).is_err());
         assert!(Record::decode(b"\xff").is_err());
-        assert!(Entry::decode(b"\0\0").is_err());
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use common::codec::{Reader, put_number};
-use criba::Db;
+use criba::Keyspace;
 use url::Url;
 
 use crate::failure::Failure;
 use crate::http::{Ask, Body, Client, Conditional, Connection, Response};
-use crate::keys;
 use crate::robots::Robots;
+use crawl::keys;
 
 /// How long it is believed, in milliseconds (RFC 9309, 2.4).
 const FRESH_MS: u64 = 24 * 3600 * 1000;
@@ -56,8 +56,12 @@ impl RobotsFile {
     }
 
     /// What the store knows of it, if that is not too old.
-    pub(crate) fn load(db: &Db, origin: &str, now: u64) -> Result<Option<RobotsFile>, Failure> {
-        let Some(value) = db.get(keys::robots(origin))? else {
+    pub(crate) fn load(
+        origins: &Keyspace,
+        origin: &str,
+        now: u64,
+    ) -> Result<Option<RobotsFile>, Failure> {
+        let Some(value) = origins.get(origin)? else {
             return Ok(None);
         };
         let mut reader = Reader(&value);

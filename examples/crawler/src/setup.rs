@@ -5,27 +5,30 @@ use std::time::Duration;
 
 use url::Url;
 
+use crawl::{Entry, Error, Settings, Store, keys};
+
 use crate::address::Normal;
 use crate::archive::Archive;
 use crate::args::Args;
-use crate::core::{Bounds, Core, now_ms};
-use crate::crawl::{Crawl, Fetching};
+use crate::core::{Bounds, Core, Pace};
+use crate::crawl::{Crawl, Fetching, now_ms};
 use crate::failure::Failure;
-use crate::frontier::Pace;
 use crate::http::{Ask, Client, Limits, Tls};
+use crate::keys::Kept;
 use crate::near;
 use crate::outcome::Reading;
 use crate::progress::Progress;
+use crate::record::{Kind, Record, State};
 use crate::seen;
-use crate::store::{Settings, Store};
-use crate::stream;
 use crate::summary::{Series, Summary};
 use crate::trap::TrapLimits;
 
 /// URLs in the cache in front, unless the user says otherwise.
 const FRONT: usize = 65_536;
 /// Size of a memtable, unless the user says otherwise.
-const MEMTABLE_MB: u64 = 16;
+const MEMTABLE_MB: u64 = 4;
+/// Size of the cache, unless the user says otherwise.
+const CACHE_MB: u64 = 4;
 
 /// A crawl that can begin.
 pub(crate) struct Plan {
@@ -115,6 +118,7 @@ impl Plan {
             attempts: args.attempts,
             backoff: Duration::from_millis(args.backoff),
             product: product.to_owned(),
+            pace: self.pace(),
         }
     }
 
@@ -127,60 +131,59 @@ impl Plan {
         }
         Ok(seen::Choice {
             mode: args.seen,
-            partition: args.partition,
             front: args.front.unwrap_or(FRONT),
             filter_bits: args.filter_bits,
             false_positives: args.false_positives,
-            sled_bytes: args.cache << 20,
+            sled_bytes: args.cache.unwrap_or(CACHE_MB) << 20,
         })
     }
 
     fn settings(&self) -> Settings {
+        let megabytes = |number: u64| number << 20;
         Settings {
-            partition: self.args.partition,
-            filter: self.args.filter,
-            cache_bytes: self.args.cache << 20,
-            memtable_bytes: self.args.memtable.unwrap_or(MEMTABLE_MB) << 20,
-            filter_bytes: self.args.filter_cache.map(|megabytes| megabytes << 20),
+            partition: self.args.partition.into(),
+            filter: self.args.filter.0,
+            cache_bytes: megabytes(self.args.cache.unwrap_or(CACHE_MB)),
+            memtable_bytes: megabytes(self.args.memtable.unwrap_or(MEMTABLE_MB)),
+            filter_bytes: self.args.filter_cache.map(megabytes),
         }
     }
 
-    /// Sends a stream of links through the seen set instead of crawling.
-    pub(crate) fn stream(&self, links: u64) -> Result<stream::Report, Failure> {
-        if !(0.0..=1.0).contains(&self.args.repeats) {
-            return Err(Failure::Usage("--repeats is a part, 0 to 1".into()));
-        }
-        let store = Store::open(&self.store, self.settings())?;
-        if store.totals.urls > 0 {
-            let what = "--stream needs a new store: choose another directory with --store";
-            return Err(Failure::Usage(what.into()));
-        }
-        let repeats = self.args.repeats;
-        stream::Stream { links, repeats }.run(store, self.seen()?)
-    }
-
-    fn open_store(&self) -> Result<Store, Failure> {
-        let mut store = Store::open(&self.store, self.settings())?;
+    fn open_store(&self) -> Result<(Store, Kept), Failure> {
+        let store = Store::open(&self.store, self.settings());
+        let store = store.map_err(|error| match error {
+            Error::NotOurs { .. } => Failure::Usage(format!("{error} with --store")),
+            Error::Partition { found } => Failure::Usage(format!(
+                "this store was made with --partition {found}; say so again, or choose another --store"
+            )),
+            error => error.into(),
+        });
+        let mut store = store?;
+        let kept = Kept::open(store.db())?;
         if self.args.recrawl {
-            if store.totals.waiting > 0 {
+            let waiting = store.totals().waiting;
+            if waiting > 0 {
                 return Err(Failure::Usage(format!(
-                    "{} URLs are still waiting; finish that crawl first, without --recrawl",
-                    store.totals.waiting
+                    "{waiting} URLs are still waiting; finish that crawl first, without --recrawl"
                 )));
             }
-            store.enter_again(now_ms().max(store.totals.latest))?;
+            let pages = store.db().snapshot();
+            let pages = pages.keyspace(&kept.pages);
+            store.enter_again(pages.iter().map(again), now_ms())?;
         }
-        Ok(store)
+        Ok((store, kept))
     }
 
     /// Crawls, and leaves everything in the store.
     pub(crate) fn run(&self) -> Result<(Summary, Series), Failure> {
         let (fetching, seen) = (self.fetching()?, self.seen()?);
-        let store = self.open_store()?;
-        let db = store.db.clone();
+        let (store, kept) = self.open_store()?;
+        let db = store.db().clone();
         let archive = self.args.warc.as_deref();
         let archive = archive.map(|path| Archive::open(path, &db)).transpose()?;
-        let core = Core::open(store, seen, self.bounds(), self.pace())?;
+        let seen = seen.open(&store)?;
+        let crawl = crawl::Crawl::open(store, seen, self.args.depth.is_some())?;
+        let core = Core::open(crawl, kept.clone(), self.bounds())?;
         let mut progress = Progress::new(self.args.quiet);
         let crawl = Crawl::new(core, fetching, archive);
         let (summary, series) = crawl.run(|point, hosts| progress.show(point, hosts))?;
@@ -192,8 +195,8 @@ impl Plan {
         let summary = Summary {
             seeds: self.seeds.iter().map(|seed| seed.to_string()).collect(),
             seen_mode: self.args.seen.name().into(),
-            partition: self.args.partition.name().into(),
-            near_duplicates: near::count(&db)?,
+            partition: crawl::Partition::from(self.args.partition).name().into(),
+            near_duplicates: near::count(&kept.pages)?,
             store_bytes: stats.segments().map(|segment| segment.file_bytes).sum(),
             filter_bytes: filters.map(|filter| filter.pinned_bytes).sum(),
             written_bytes: stats.written_bytes,
@@ -201,11 +204,30 @@ impl Plan {
             ..summary
         };
         if let Some(path) = &self.args.list {
-            write_file(path, crate::list::pages(&db)?.as_bytes())?;
+            write_file(path, crate::list::pages(&kept.pages)?.as_bytes())?;
         }
         db.close()?;
         Ok((summary, series))
     }
+}
+
+/// A page of the store, to be fetched again.
+fn again(entry: criba::Result<(criba::Slice, criba::Slice)>) -> Result<(u64, Entry), Error> {
+    let (key, value) = entry?;
+    let record = Record::decode(&value)?;
+    let id = keys::read_number(&key);
+    let id = id.ok_or_else(|| Error::Damaged("a key of the pages is none".into()))?;
+    let kind = match record.state {
+        State::Sitemap => Kind::Sitemap,
+        _ => Kind::Page,
+    };
+    let entry = Entry {
+        url: record.url,
+        depth: record.depth,
+        kind: kind as u8,
+        ..Entry::default()
+    };
+    Ok((id, entry))
 }
 
 /// Writes a file that the user has named.

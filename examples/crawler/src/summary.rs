@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crawl::SeenCounts;
+
 /// The whole crawl. Counts are of this run of the program unless they say otherwise.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Summary {
@@ -73,42 +75,6 @@ pub(crate) struct Summary {
     pub(crate) peak_rss_bytes: Option<u64>,
 }
 
-/// What it took to know whether URLs were new.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SeenCounts {
-    /// Links looked up: one for each URL and page.
-    pub(crate) checks: u64,
-    /// Answered "new".
-    pub(crate) new: u64,
-    /// Answered "seen before".
-    pub(crate) repeated: u64,
-    /// Answered "seen before" by the cache of recent URLs in front.
-    pub(crate) answered_by_front: u64,
-    /// Answered "seen before" by a memtable, without disk.
-    pub(crate) answered_by_memtable: u64,
-    /// Answered "certainly new" by filters and fences alone, without a block.
-    pub(crate) answered_by_filter: u64,
-    /// Answered with the help of a data block: a filter said "maybe".
-    pub(crate) verified_on_disk: u64,
-    /// Data blocks asked for in vain: the URL was new after all.
-    pub(crate) false_positives: u64,
-    /// Of these, made up by `--false-positives`; the blocks they read are not in the counts below.
-    pub(crate) forced: u64,
-    /// Data blocks asked for, in cache or not.
-    pub(crate) blocks: u64,
-    /// Of these, read from the file, not the cache.
-    pub(crate) disk_reads: u64,
-    /// Data blocks that the same lookups would have asked for without filters.
-    pub(crate) blocks_without_filters: u64,
-}
-
-impl SeenCounts {
-    /// Reads of the file for each check; 0 before the first.
-    pub(crate) fn disk_reads_per_check(&self) -> f64 {
-        ratio(self.disk_reads, self.checks)
-    }
-}
-
 impl Summary {
     pub(crate) fn pages_per_s(&self) -> f64 {
         let seconds = self.took.as_secs_f64();
@@ -134,12 +100,4 @@ pub(crate) struct Point {
     /// URLs that wait.
     pub(crate) queue: u64,
     pub(crate) seen: SeenCounts,
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
 }

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Parser as _;
-use criba::Db;
 use url::{Position, Url};
 
-use crate::args::Args;
+use crawl::{Entry, Partition, Settings, Store, keys};
+
+use crate::args::{Args, PartitionArg};
 use crate::embedded::Comparison;
-use crate::keys::{self, Partition};
-use crate::record::{Entry, Record, State, Totals};
+use crate::record::{Record, State};
 use crate::setup::Plan;
 use crate::site::{self, Served, Site};
 use crate::summary::Summary;
@@ -48,6 +48,26 @@ fn crawl(root: &Url, store: &Path, options: &[&str]) -> Summary {
     plan.run().unwrap().0
 }
 
+/// How the store of a crawl with these options is opened.
+fn settings(options: &[&str]) -> Settings {
+    let by_hash = options
+        .windows(2)
+        .any(|pair| pair == ["--partition", "none"]);
+    let partition = match by_hash {
+        true => Partition::None,
+        false => Partition::Host,
+    };
+    Settings {
+        partition,
+        ..Settings::default()
+    }
+}
+
+/// The store of a crawl.
+fn open(path: &Path) -> Store {
+    Store::open(path, Settings::default()).unwrap()
+}
+
 /// Crawls it all in one go, and expects it to be right.
 fn check(options: &[&str]) -> Summary {
     let (site, served) = small_site();
@@ -55,8 +75,7 @@ fn check(options: &[&str]) -> Summary {
     let summary = crawl(&served.root().unwrap(), &dir.path().join("store"), options);
     let compared = Comparison::of(&site.expected(), &served.requests());
     assert_eq!(compared, Comparison::default(), "{options:?}");
-    let db = Db::open(dir.path().join("store")).unwrap();
-    let pages = fetched_paths(&db);
+    let pages = fetched_paths(&Store::open(&dir.path().join("store"), settings(options)).unwrap());
     assert_eq!(summary.pages, pages.len() as u64, "{options:?}");
     assert!(site.expected().pages.is_subset(&pages), "{options:?}");
     assert_eq!(
@@ -66,7 +85,7 @@ fn check(options: &[&str]) -> Summary {
     );
     let seen = summary.seen;
     assert_eq!(seen.checks, seen.new + seen.repeated);
-    let answers = seen.answered_by_front + seen.answered_by_memtable;
+    let answers = seen.answered_by_front + seen.answered_by_memtable + seen.answered_by_ranges;
     assert_eq!(
         seen.checks,
         answers + seen.answered_by_filter + seen.verified_on_disk
@@ -100,27 +119,26 @@ fn false_positives_cost_reads_and_no_page() {
 }
 
 /// Everything a store says must fit together, whenever the crawl was stopped.
-fn check_store(db: &Db) -> BTreeMap<u64, String> {
-    let totals = db.get(keys::TOTALS).unwrap().unwrap();
-    let totals = Totals::decode(&totals).unwrap();
+fn check_store(store: &Store) -> BTreeMap<u64, String> {
+    let totals = store.totals();
     let mut urls = BTreeMap::new();
-    for entry in db.prefix(keys::SEEN) {
+    for entry in store.seen().iter() {
         let (key, value) = entry.unwrap();
-        let url = keys::url_of_seen(Partition::Host, &key).unwrap();
+        let url = Partition::Host.address(&key).unwrap();
         let id = common::codec::Reader(&value).number().unwrap();
         let before = urls.insert(id, String::from_utf8(url.to_vec()).unwrap());
         assert_eq!(before, None);
     }
     assert!(urls.keys().copied().eq(0..totals.urls));
     let mut waiting = BTreeSet::new();
-    for entry in db.prefix(keys::FRONTIER) {
+    for entry in store.frontier().iter() {
         let (key, value) = entry.unwrap();
         let place = keys::read_waiting(&key).unwrap().1;
         assert_eq!(Entry::decode(&value).unwrap().url, urls[&place.id]);
         assert!(waiting.insert(place.id), "{} waits twice", urls[&place.id]);
     }
     assert_eq!(waiting.len() as u64, totals.waiting);
-    for (id, record) in records(db) {
+    for (id, record) in records(store) {
         assert_eq!(record.url, urls[&id]);
         assert!(!waiting.contains(&id), "{} is done and waits", record.url);
         assert!(record.links.iter().all(|link| *link < totals.urls));
@@ -134,20 +152,21 @@ fn check_store(db: &Db) -> BTreeMap<u64, String> {
     urls
 }
 
-fn records(db: &Db) -> BTreeMap<u64, Record> {
+fn records(store: &Store) -> BTreeMap<u64, Record> {
     let record = |entry: criba::Result<(criba::Slice, criba::Slice)>| {
         let (key, value) = entry.unwrap();
         (
-            keys::page_id(&key).unwrap(),
+            keys::read_number(&key).unwrap(),
             Record::decode(&value).unwrap(),
         )
     };
-    db.prefix(keys::PAGES).map(record).collect()
+    let pages = store.db().keyspace("pages").unwrap();
+    pages.iter().map(record).collect()
 }
 
 /// Paths that answered 200, with their queries.
-fn fetched_paths(db: &Db) -> BTreeSet<String> {
-    let records = records(db).into_values();
+fn fetched_paths(store: &Store) -> BTreeSet<String> {
+    let records = records(store).into_values();
     let fetched = records.filter(|record| record.state == State::Fetched);
     let path = |record: Record| Url::parse(&record.url).unwrap()[Position::BeforePath..].to_owned();
     fetched.map(path).collect()
@@ -162,7 +181,7 @@ fn stopped_and_resumed_it_fetches_the_same() {
     for run in 0.. {
         let summary = crawl(&root, &store, &["--pages", "37"]);
         assert!(summary.pages <= 37);
-        check_store(&Db::open(&store).unwrap());
+        check_store(&open(&store));
         pages += summary.pages;
         if summary.waiting == 0 {
             assert!(run > 3, "it was stopped {run} times");
@@ -171,10 +190,7 @@ fn stopped_and_resumed_it_fetches_the_same() {
     }
     let compared = Comparison::of(&site.expected(), &served.requests());
     assert_eq!(compared, Comparison::default());
-    assert_eq!(
-        pages,
-        fetched_paths(&Db::open(&store).unwrap()).len() as u64
-    );
+    assert_eq!(pages, fetched_paths(&open(&store)).len() as u64);
 }
 
 /// Not a test: what the process does that `a_kill_loses_nothing` kills.
@@ -209,14 +225,11 @@ fn a_kill_loses_nothing() {
         }
         child.kill().unwrap();
         kills += u64::from(!child.wait().unwrap().success());
-        let db = Db::open(&store).unwrap();
-        if db.get(keys::TOTALS).unwrap().is_some() {
-            check_store(&db);
-        }
+        check_store(&open(&store));
     }
     assert!(kills > 0, "each crawl had ended before it was killed");
     crawl(&root, &store, &[]);
-    check_store(&Db::open(&store).unwrap());
+    check_store(&open(&store));
     let compared = Comparison::of(&site.expected(), &served.requests());
     assert_eq!((compared.missed.len(), compared.unwanted.len()), (0, 0));
     // Only what was under way when it was killed is fetched again.
@@ -233,7 +246,7 @@ fn a_filter_alone_loses_pages_and_counts_them() {
     let (dir, root) = (tempfile::tempdir().unwrap(), served.root().unwrap());
     let exact = dir.path().join("exact");
     crawl(&root, &exact, &[]);
-    let exact = Db::open(&exact).unwrap();
+    let exact = open(&exact);
     let all = check_store(&exact);
     let lossy = dir.path().join("lossy");
     let options = [
@@ -245,7 +258,7 @@ fn a_filter_alone_loses_pages_and_counts_them() {
         "0",
     ];
     let summary = crawl(&root, &lossy, &options);
-    let found = records(&Db::open(&lossy).unwrap());
+    let found = records(&open(&lossy));
     // What the pages that it did fetch link to, by the records of the exact crawl.
     let fetched: BTreeSet<&str> = found.values().map(|record| record.url.as_str()).collect();
     let mut linked = BTreeSet::new();
@@ -267,7 +280,7 @@ fn a_second_crawl_asks_only_whether_something_changed() {
     let (dir, root) = (tempfile::tempdir().unwrap(), served.root().unwrap());
     let store = dir.path().join("store");
     let first = crawl(&root, &store, &[]);
-    let before = records(&Db::open(&store).unwrap());
+    let before = records(&open(&store));
     let second = crawl(&root, &store, &["--recrawl"]);
     assert_eq!(second.urls_discovered, first.urls_discovered);
     assert_eq!(second.pages, first.pages, "{first:?} {second:?}");
@@ -275,7 +288,7 @@ fn a_second_crawl_asks_only_whether_something_changed() {
         (second.fetched_twice, second.waiting, second.seen.new),
         (0, 0, 0)
     );
-    let after = records(&Db::open(&store).unwrap());
+    let after = records(&open(&store));
     assert!(after.keys().eq(before.keys()));
     for (id, record) in &after {
         assert_eq!(record.state, before[id].state, "{}", record.url);
@@ -299,7 +312,7 @@ fn depth_is_the_least_number_of_links_whatever_comes_first() {
             &store,
             &["--depth", "3", "--connections", workers, "--no-sitemaps"],
         );
-        let records = records(&Db::open(&store).unwrap());
+        let records = records(&open(&store));
         let pages = records
             .into_values()
             .filter(|record| record.state == State::Fetched);
@@ -318,7 +331,10 @@ fn depth_is_the_least_number_of_links_whatever_comes_first() {
 fn a_store_of_something_else_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let other = dir.path().join("other");
-    Db::open(&other).unwrap().put("key", "value").unwrap();
+    criba::Db::open(&other)
+        .unwrap()
+        .put("key", "value")
+        .unwrap();
     let args = Args::parse_from(["crawler", "http://localhost:1/", "--quiet"]);
     let plan = |store: &Path, partition| Plan {
         args: Args {
@@ -329,14 +345,20 @@ fn a_store_of_something_else_is_left_alone() {
         seeds: Vec::new(),
         traps: Site::limits(),
     };
-    let refused = plan(&other, Partition::Host).run().unwrap_err().to_string();
+    let refused = plan(&other, PartitionArg::Host)
+        .run()
+        .unwrap_err()
+        .to_string();
     assert!(
         refused.contains("something else") && refused.contains("--store"),
         "{refused}"
     );
     let ours = dir.path().join("ours");
-    plan(&ours, Partition::Host).run().unwrap();
-    let refused = plan(&ours, Partition::None).run().unwrap_err().to_string();
+    plan(&ours, PartitionArg::Host).run().unwrap();
+    let refused = plan(&ours, PartitionArg::None)
+        .run()
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("--partition host"), "{refused}");
 }
 
@@ -361,6 +383,6 @@ fn a_host_that_cannot_be_reached_is_held_and_its_urls_wait() {
             summary.held[0].starts_with(&format!("http://127.0.0.1:{port}: ")),
             "{summary:?}"
         );
-        check_store(&Db::open(&store).unwrap());
+        check_store(&open(&store));
     }
 }

@@ -1,36 +1,57 @@
 //! The crawl as a page: one file, nothing fetched, readable on light and dark screens.
 
+mod demo;
 mod html;
 mod plot;
 
 use std::fmt::Write as _;
 
+pub(crate) use self::demo::demo;
 use self::html::Html;
 use self::plot::{Line, figure};
-use crate::summary::{Point, SeenCounts, Series, Summary};
+use crate::numbers::grouped;
+use crate::summary::{Point, Series, Summary};
+use crawl::SeenCounts;
 
 const STYLE: &str = include_str!("style.css");
 
 /// Points of a line at most: as many as can be seen.
 const POINTS_MAX: usize = 300;
 
-/// A self-contained page.
+/// A self-contained page of a crawl.
 pub(crate) fn html(summary: &Summary, series: &Series) -> String {
-    let points = thinned(&series.points);
+    let title = format!("Crawl of {}", summary.seeds.join(" "));
+    let body = format!(
+        "<h1>{}</h1>\n{}",
+        Html(&title),
+        crawl_parts(summary, series)
+    );
+    page(&title, &body)
+}
+
+/// The page around its parts. The title is text, the body markup.
+fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Crawl of {seeds}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <h1>Crawl of {seeds}</h1>\n<p class=\"conclusion\">{conclusion}</p>\n\
-         <div class=\"beside plots\">\n{figures}</div>\n<div class=\"beside\">\n{tables}</div>\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
          <p class=\"foot\">criba {version}, example <code>crawler</code>. Everything is counted, nothing \
          is estimated.</p>\n</main>\n</body>\n</html>\n",
-        seeds = Html(&summary.seeds.join(" ")),
+        title = Html(title),
+        version = env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// What there is to say of a crawl.
+fn crawl_parts(summary: &Summary, series: &Series) -> String {
+    let points = thinned(&series.points);
+    format!(
+        "<p class=\"conclusion\">{conclusion}</p>\n\
+         <div class=\"beside plots\">\n{figures}</div>\n<div class=\"beside\">\n{tables}</div>\n",
         conclusion = Html(&conclusion(summary)),
         figures = figures(&points),
         tables = tables(summary),
-        version = env!("CARGO_PKG_VERSION"),
     )
 }
 
@@ -78,6 +99,7 @@ fn figures(points: &[Point]) -> String {
     [
         figure(
             "Links looked up",
+            "s",
             &[
                 line("first", "seen before", |point| point.seen.repeated),
                 line("second", "new", |point| point.seen.new),
@@ -85,6 +107,7 @@ fn figures(points: &[Point]) -> String {
         ),
         figure(
             "Data blocks that the lookups asked for",
+            "s",
             &[
                 line("none", "without filters", |point| {
                     point.seen.blocks_without_filters
@@ -97,14 +120,17 @@ fn figures(points: &[Point]) -> String {
         ),
         figure(
             "New among the links looked up, %",
+            "s",
             &[over_time("links that led to something new", percent_new)],
         ),
         figure(
             "Pages a second",
+            "s",
             &[over_time("pages fetched and stored", pages_per_s)],
         ),
         figure(
             "URLs that wait",
+            "s",
             &[line("second", "in the frontier", |point| point.queue)],
         ),
     ]
@@ -201,6 +227,10 @@ fn seen(summary: &Summary, seen: &SeenCounts) -> Vec<(&'static str, String)> {
             grouped(seen.answered_by_front),
         ),
         ("Known from a memtable", grouped(seen.answered_by_memtable)),
+        (
+            "New, as no segment could have it",
+            grouped(seen.answered_by_ranges),
+        ),
         ("New by the filters alone", grouped(seen.answered_by_filter)),
         ("Verified with a data block", grouped(seen.verified_on_disk)),
         (
@@ -237,25 +267,31 @@ fn table(title: &str, rows: &[(&str, String)]) -> String {
     )
 }
 
+/// A table with a head, cells as text.
+fn wide_table(title: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
+    let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
+        cells.fold(String::new(), |line, cell| {
+            format!("{line}<{tag}>{}</{tag}>", Html(cell))
+        })
+    };
+    let head = cells("th", &mut heads.iter().copied());
+    let rows = rows.iter().fold(String::new(), |rows, row| {
+        let row = cells("td", &mut row.iter().map(String::as_str));
+        format!("{rows}<tr>{row}</tr>\n")
+    });
+    format!(
+        "<h2>{}</h2>\n<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n",
+        Html(title)
+    )
+}
+
 fn megabytes(bytes: u64) -> String {
     format!(
         "{}.{:02}",
         grouped(bytes / 1_000_000),
         bytes % 1_000_000 / 10_000
     )
-}
-
-/// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

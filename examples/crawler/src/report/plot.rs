@@ -1,4 +1,4 @@
-//! Lines over time, as SVG. The style sheet of the page knows the colours.
+//! Lines over time or work, as SVG. The style sheet of the page knows the colours.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const NONE: &str = "#777777";
 pub(super) struct Line {
     pub(super) class: &'static str,
     pub(super) name: &'static str,
-    /// Seconds, and a value that is not negative.
+    /// What has passed, in the unit of the figure, and a value that is not negative.
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -27,13 +27,15 @@ impl Line {
         match self.class {
             "first" => "#D96B0C",
             "second" => "#1F6FC4",
+            "third" => "#2E8B57",
+            "fourth" => "#8E44AD",
             _ => NONE,
         }
     }
 }
 
 /// A figure with its title above and its legend below.
-pub(super) fn figure(title: &str, lines: &[Line]) -> String {
+pub(super) fn figure(title: &str, unit: &str, lines: &[Line]) -> String {
     let keys = lines.iter().fold(String::new(), |mut keys, line| {
         // Writing to a string cannot fail.
         writeln!(
@@ -48,11 +50,11 @@ pub(super) fn figure(title: &str, lines: &[Line]) -> String {
     format!(
         "<figure>\n<figcaption>{title}</figcaption>\n{svg}<div>{keys}</div>\n</figure>\n",
         title = Html(title),
-        svg = svg(title, lines),
+        svg = svg(title, unit, lines),
     )
 }
 
-fn svg(title: &str, lines: &[Line]) -> String {
+fn svg(title: &str, unit: &str, lines: &[Line]) -> String {
     let greatest = |value: fn(&(f64, f64)) -> f64| {
         let all = lines.iter().flat_map(|line| &line.points).map(value);
         all.fold(0.0, f64::max)
@@ -81,7 +83,7 @@ fn svg(title: &str, lines: &[Line]) -> String {
     for value in across.ticks() {
         writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{NONE}\">{} s</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{NONE}\">{} {unit}</text>",
             LEFT + across.place(value),
             floor + 20.0,
             across.label(value),
@@ -189,7 +191,7 @@ mod tests {
             name: "<none>",
             points: Vec::new(),
         };
-        let figure = figure("a < b", &[line]);
+        let figure = figure("a < b", "s", &[line]);
         assert!(figure.contains("a &lt; b") && figure.contains("&lt;none&gt;"));
         assert!(!figure.contains("NaN"));
     }

@@ -46,6 +46,19 @@ struct Meant {
     is_complete: bool,
 }
 
+impl crawl::Rules for Robots {
+    /// Whether an address of this site may be fetched; robots.txt itself always may.
+    fn allows(&self, url: &Url) -> bool {
+        if self.rules.is_empty() || url.path() == "/robots.txt" {
+            return true;
+        }
+        let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
+        let path = normal_path(path.as_bytes());
+        let rule = self.candidates(&path).find(|rule| rule.matches(&path));
+        rule.is_none_or(Rule::allows)
+    }
+}
+
 impl Robots {
     /// Reads the file for the crawler with this product token (`criba`, or `criba/0.1`).
     ///
@@ -90,17 +103,6 @@ impl Robots {
     /// There is no robots.txt (the server says 4xx).
     pub(crate) fn allow_all() -> Self {
         Self::default()
-    }
-
-    /// Whether an address of this site may be fetched; robots.txt itself always may.
-    pub(crate) fn allows(&self, url: &Url) -> bool {
-        if self.rules.is_empty() || url.path() == "/robots.txt" {
-            return true;
-        }
-        let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
-        let path = normal_path(path.as_bytes());
-        let rule = self.candidates(&path).find(|rule| rule.matches(&path));
-        rule.is_none_or(Rule::allows)
     }
 
     /// The rules that a path is compared with: of a file full of wildcards, few.

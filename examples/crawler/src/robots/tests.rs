@@ -1,6 +1,7 @@
 //! Cases from RFC 9309, and those about which parsers disagree.
 
 use super::*;
+use crawl::Rules as _;
 
 fn allows(robots: &str, path: &str) -> bool {
     let url = Url::parse("https://www.example.com")

@@ -2,21 +2,16 @@
 
 use std::collections::HashMap;
 
-use criba::Db;
-
-use crate::failure::Failure;
-use crate::summary::SeenCounts;
-
-use super::{Seen, for_each};
+use crawl::{Error, Seen, SeenCounts, Store};
 
 pub(super) struct InMemory {
     ids: HashMap<Box<[u8]>, u64>,
 }
 
 impl InMemory {
-    pub(super) fn new(db: &Db) -> Result<InMemory, Failure> {
+    pub(super) fn new(store: &Store) -> Result<InMemory, Error> {
         let mut ids = HashMap::new();
-        for_each(db, |key, id| {
+        store.for_each_seen(|key, id| {
             ids.insert(key.into(), id);
             Ok(())
         })?;
@@ -25,17 +20,17 @@ impl InMemory {
 }
 
 impl Seen for InMemory {
-    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Failure> {
+    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Error> {
         let found = self.ids.get(key).copied();
         if found.is_some() {
             counts.answered_by_memtable += 1;
         } else {
-            counts.answered_by_filter += 1;
+            counts.answered_by_ranges += 1;
         }
         Ok(found)
     }
 
-    fn learn(&mut self, key: &[u8], id: u64) -> Result<(), Failure> {
+    fn learn(&mut self, key: &[u8], id: u64) -> Result<(), Error> {
         self.ids.insert(key.into(), id);
         Ok(())
     }

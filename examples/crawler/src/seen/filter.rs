@@ -7,25 +7,20 @@
 
 use std::collections::HashSet;
 
-use criba::Db;
+use common::codec::Reader;
+use crawl::{Error, Seen, SeenCounts, SeenSet, Store};
+use criba::Keyspace;
 use criba_filters::segment::MemoryBloom;
 use criba_filters::{KeyHash, hash_key};
-
-use crate::failure::Failure;
-use crate::summary::SeenCounts;
-
-use super::{Choice, Seen, for_each, read_id};
 
 /// URLs that the first filter is made for; each further one is for twice as many.
 const FIRST_URLS: usize = 4096;
 
-/// Stands for the number of a URL that was lost, and so has none.
-pub(super) const NOBODY: u64 = u64::MAX;
-
 const SEED: u64 = 0x6372_6962_6121;
 
 pub(super) struct FilterOnly {
-    db: Db,
+    /// Says what the truth is. `None` if nobody is to know.
+    truth: Option<Keyspace>,
     bits: f64,
     /// The last one takes new URLs; all are asked.
     filters: Vec<MemoryBloom>,
@@ -35,16 +30,22 @@ pub(super) struct FilterOnly {
 }
 
 impl FilterOnly {
-    pub(super) fn new(db: &Db, choice: Choice) -> Result<FilterOnly, Failure> {
+    pub(super) fn new(store: &Store, bits: f64) -> Result<FilterOnly, Error> {
         let mut made = FilterOnly {
-            db: db.clone(),
-            bits: choice.filter_bits,
+            truth: Some(store.seen().clone()),
+            bits,
             filters: Vec::new(),
             room: 0,
             lost: HashSet::new(),
         };
-        for_each(db, |key, id| made.learn(key, id))?;
+        store.for_each_seen(|key, id| made.learn(key, id))?;
         Ok(made)
+    }
+
+    /// Does not ask the store what the truth is: all that it takes for seen has the number 0.
+    pub(super) fn alone(mut self) -> FilterOnly {
+        self.truth = None;
+        self
     }
 
     fn may_contain(&self, hash: KeyHash) -> bool {
@@ -53,20 +54,24 @@ impl FilterOnly {
 }
 
 impl Seen for FilterOnly {
-    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Failure> {
+    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Error> {
         counts.answered_by_filter += 1;
+        counts.filters_asked += 1;
         if !self.may_contain(hash_key(SEED, key)) {
             return Ok(None);
         }
-        if let Some(value) = self.db.get(key)? {
-            return read_id(&value).map(Some);
+        let Some(truth) = &self.truth else {
+            return Ok(Some(0));
+        };
+        if let Some(value) = truth.get(key)? {
+            return Ok(Some(Reader(&value).number()?));
         }
         counts.false_positives += 1;
         self.lost.insert(key.into());
-        Ok(Some(NOBODY))
+        Ok(Some(SeenSet::LOST))
     }
 
-    fn learn(&mut self, key: &[u8], _id: u64) -> Result<(), Failure> {
+    fn learn(&mut self, key: &[u8], _id: u64) -> Result<(), Error> {
         if self.room == 0 {
             let urls = FIRST_URLS << self.filters.len().min(20);
             self.filters.push(MemoryBloom::new(urls, self.bits));

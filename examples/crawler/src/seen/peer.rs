@@ -6,12 +6,10 @@
 //! for; all of them count as verified, and the reads of the whole process are in the system's
 //! books.
 
-use criba::Db;
+use common::codec::{Reader, put_number};
+use crawl::{Error, Seen, SeenCounts, Store};
 
 use crate::failure::Failure;
-use crate::summary::SeenCounts;
-
-use super::{Seen, for_each, read_id};
 
 /// sled refuses to live with much less.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -23,8 +21,8 @@ pub(super) struct InSled {
 }
 
 impl InSled {
-    pub(super) fn new(db: &Db, cache_bytes: u64) -> Result<InSled, Failure> {
-        let beside = db.path().parent().filter(|parent| parent.is_dir());
+    pub(super) fn new(store: &Store, cache_bytes: u64) -> Result<InSled, Failure> {
+        let beside = store.db().path().parent().filter(|parent| parent.is_dir());
         let directory = match beside {
             Some(parent) => tempfile::tempdir_in(parent),
             None => tempfile::tempdir(),
@@ -36,21 +34,23 @@ impl InSled {
             tree,
             _directory: directory,
         };
-        for_each(db, |key, id| peer.learn(key, id))?;
+        store.for_each_seen(|key, id| peer.learn(key, id))?;
         Ok(peer)
     }
 }
 
 impl Seen for InSled {
-    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Failure> {
+    fn find(&mut self, key: &[u8], counts: &mut SeenCounts) -> Result<Option<u64>, Error> {
         counts.verified_on_disk += 1;
-        self.tree.get(key)?.map(|value| read_id(&value)).transpose()
+        let value = self.tree.get(key).map_err(Error::other)?;
+        let id = value.map(|value| Reader(&value).number());
+        Ok(id.transpose()?)
     }
 
-    fn learn(&mut self, key: &[u8], id: u64) -> Result<(), Failure> {
+    fn learn(&mut self, key: &[u8], id: u64) -> Result<(), Error> {
         let mut value = Vec::with_capacity(9);
-        common::codec::put_number(&mut value, id);
-        self.tree.insert(key, value)?;
+        put_number(&mut value, id);
+        self.tree.insert(key, value).map_err(Error::other)?;
         Ok(())
     }
 }

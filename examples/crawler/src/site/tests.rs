@@ -1,3 +1,4 @@
+use crawl::Rules as _;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

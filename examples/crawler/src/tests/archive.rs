@@ -1,5 +1,6 @@
 //! The web archive of a crawl that is stopped or killed: every page that the store calls fetched is
 //! in it, whole.
+#![expect(clippy::print_stdout, reason = "a long test says what it did")]
 #![expect(
     clippy::disallowed_methods,
     reason = "tests change archives as a kill would"
@@ -12,10 +13,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Parser as _;
-use criba::Db;
 use url::Url;
 
-use super::{crawl, records};
+use super::{crawl, open, records};
 use crate::args::Args;
 use crate::failure::Exit;
 use crate::record::State;
@@ -87,7 +87,7 @@ impl Place {
         let bytes = fs::read(self.archive()).unwrap_or_default();
         let (bodies, rest) = bodies(&bytes);
         let mut pages = 0;
-        for record in records(&Db::open(self.store()).unwrap()).into_values() {
+        for record in records(&open(&self.store())).into_values() {
             if !matches!(record.state, State::Failed | State::Disallowed) {
                 let found = bodies.get(&record.url).into_iter().flatten();
                 let is_there = found.clone().any(|hash| *hash == record.content_hash);

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! 1. An entry stays in the store until the batch that finishes it deletes it. Whatever is here can
-//!    be lost at any moment without losing a URL.
+//!    be lost at any moment without losing an address.
 //! 2. `cursor` of an origin is the place of the last entry that came here from its queue. Everything
 //!    before it was taken or is in `ready`; places only grow, so nothing is taken twice.
 //! 3. An origin is in `schedule` whenever it could have something to do. Of several places there, the
@@ -13,115 +13,139 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criba::Db;
+use criba::Keyspace;
 use url::Url;
 
-use crate::failure::Failure;
-use crate::http::Connection;
+use crate::entry::{Entry, parsed};
+use crate::error::Error;
 use crate::keys::{self, Place};
-use crate::record::Entry;
-use crate::robots::Robots;
 
 /// Entries of one origin that are kept here.
 const READY_MAX: usize = 256;
 
-/// Origins without work that are remembered for their pace, robots.txt and connections.
+/// Origins without work whose manners are remembered.
 const IDLE_MAX: usize = 4096;
 
-/// With more origins than this, connections are not kept.
-const KEPT_MAX: usize = 512;
-
-/// How fast we may be.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// Requests under way at one origin.
-    pub(crate) connections: usize,
-    /// From the beginning of one request to that of the next, at one origin.
-    pub(crate) delay: Duration,
+/// Which addresses of an origin may be fetched.
+pub trait Rules: Send + Sync {
+    /// Whether this one may.
+    fn allows(&self, url: &Url) -> bool;
 }
 
-/// What is known of an origin's robots.txt.
+/// How an origin wants to be treated.
+#[derive(Clone)]
+pub struct Manners {
+    /// Which addresses may be fetched; `None` for all.
+    pub rules: Option<Arc<dyn Rules>>,
+    /// Requests under way at the same time, at least 1.
+    pub connections: usize,
+    /// From the beginning of one request to that of the next.
+    pub delay: Duration,
+}
+
+impl Default for Manners {
+    /// All is allowed, one request after the other without a pause.
+    fn default() -> Manners {
+        Manners {
+            rules: None,
+            connections: 1,
+            delay: Duration::ZERO,
+        }
+    }
+}
+
+impl fmt::Debug for Manners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Manners");
+        shown.field("connections", &self.connections);
+        shown.field("delay", &self.delay).finish_non_exhaustive()
+    }
+}
+
+/// What is known of an origin's manners.
 #[derive(Debug)]
-enum Rules {
+enum Knowledge {
     Unknown,
-    /// Being fetched.
+    /// Being asked for.
     Asked,
-    Known(Arc<Robots>),
-    /// Not to be had: its URLs wait for another run.
+    Known(Manners),
+    /// Not to be had: its addresses wait for another run.
     Held,
 }
 
+#[derive(Debug)]
 struct Origin {
     name: Arc<str>,
     ready: VecDeque<(Place, Entry)>,
     cursor: Option<Place>,
     /// When it is worth to look into the store for more; `None` if there is nothing.
     more: Option<Instant>,
-    rules: Rules,
+    knowledge: Knowledge,
     next_at: Instant,
     in_flight: usize,
     scheduled: Option<Instant>,
-    /// Connections that can be used again.
-    kept: Vec<Connection>,
 }
 
 /// An entry that has come into the frontier.
+#[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) place: Place,
     pub(crate) entry: Entry,
-    /// Its URL begins with `scheme://host:port`, in so many bytes.
+    /// Its address begins with `scheme://host:port`, in so many bytes.
     pub(crate) origin_len: usize,
 }
 
-/// Work for one who fetches.
+/// Work for a program.
 #[derive(Debug)]
-pub(crate) enum Work {
-    /// Fetch robots.txt of this origin.
-    Robots {
-        origin: Arc<str>,
-        kept: Option<Connection>,
-    },
-    /// Fetch this.
-    Fetch(Job),
+pub enum Work {
+    /// Ask this origin, `scheme://host:port`, for its rules; then [`Crawl::learned`](crate::Crawl::learned).
+    Ask(Arc<str>),
+    /// Fetch this; then [`Crawl::finish`](crate::Crawl::finish).
+    Fetch(Box<Job>),
 }
 
-/// A URL to fetch.
+/// An address to fetch.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) origin: Arc<str>,
-    pub(crate) place: Place,
-    pub(crate) entry: Entry,
-    pub(crate) url: Url,
-    /// By robots.txt.
-    pub(crate) allowed: bool,
-    pub(crate) kept: Option<Connection>,
+pub struct Job {
+    /// `scheme://host:port`.
+    pub origin: Arc<str>,
+    /// Its place in the frontier, with the number of the address.
+    pub place: Place,
+    /// What the frontier says of it.
+    pub entry: Entry,
+    /// The address.
+    pub url: Url,
+    /// Whether the origin's rules allow it. What they forbid is handed out too, to be noted.
+    pub allowed: bool,
 }
 
 /// What there is to do.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Work(Box<Work>),
+pub enum Next {
+    /// This.
+    Work(Work),
     /// Nothing before this moment.
     Wait(Instant),
     /// Nothing until something under way is finished.
     Busy,
-    /// Nothing any more.
+    /// Nothing any more. Origins whose rules are not to be had may have addresses that wait.
     Done,
 }
 
 /// All origins with something to do.
+#[derive(Debug)]
 pub(crate) struct Frontier {
-    db: Db,
-    pace: Pace,
+    queues: Keyspace,
     origins: HashMap<Arc<str>, Origin>,
     schedule: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
     in_flight: usize,
     held: usize,
     /// With a depth limit: how many entries wait or are under way at each depth. A level begins
-    /// when the one above it has ended, so that a URL is found at its least depth.
+    /// when the one above it has ended, so that an address is found at its least depth.
     levels: Option<BTreeMap<u32, u64>>,
     blocked: Vec<Arc<str>>,
     /// All that is left is blocked by something beyond the window: the next one may be of any
@@ -131,10 +155,9 @@ pub(crate) struct Frontier {
 
 impl Frontier {
     /// Finds the origins that have something waiting: one seek for each.
-    pub(crate) fn open(db: &Db, pace: Pace, by_level: bool) -> Result<Frontier, Failure> {
+    pub(crate) fn open(queues: &Keyspace, by_level: bool) -> Result<Frontier, Error> {
         let mut frontier = Frontier {
-            db: db.clone(),
-            pace,
+            queues: queues.clone(),
             origins: HashMap::new(),
             schedule: BinaryHeap::new(),
             in_flight: 0,
@@ -144,15 +167,14 @@ impl Frontier {
             any_depth: false,
         };
         if let Some(levels) = &mut frontier.levels {
-            for entry in db.prefix(keys::FRONTIER) {
+            for entry in queues.iter() {
                 *levels.entry(Entry::decode(&entry?.1)?.depth).or_default() += 1;
             }
         }
-        let mut from = keys::FRONTIER.to_vec();
-        while let Some(entry) = db.range(&from[..]..&b"g"[..]).next() {
+        let mut from = Vec::new();
+        while let Some(entry) = queues.range(&from[..]..).next() {
             let (key, _) = entry?;
-            let (name, _) = keys::read_waiting(&key)
-                .ok_or_else(|| Failure::Damaged("a key of the frontier is too short".into()))?;
+            let (name, _) = keys::read_waiting(&key).ok_or_else(too_short)?;
             from = keys::queue(name);
             // Right behind all keys of this origin.
             if let Some(last) = from.last_mut() {
@@ -178,11 +200,10 @@ impl Frontier {
                 cursor: None,
                 // What an earlier origin of this name has left, if anything.
                 more: None,
-                rules: Rules::Unknown,
+                knowledge: Knowledge::Unknown,
                 next_at: Instant::now(),
                 in_flight: 0,
                 scheduled: None,
-                kept: Vec::new(),
             })
     }
 
@@ -195,18 +216,21 @@ impl Frontier {
                 || origin.more.is_some()
                 || !origin.ready.is_empty()
                 || origin.next_at > now
-                || matches!(origin.rules, Rules::Held | Rules::Asked)
+                || matches!(origin.knowledge, Knowledge::Held | Knowledge::Asked)
         });
     }
 
     /// Puts an origin into the schedule if it has something to do.
     fn plan(&mut self, name: &Arc<str>, now: Instant) {
-        let connections = self.pace.connections;
         let Some(origin) = self.origins.get_mut(name) else {
             return;
         };
-        let idle = matches!(origin.rules, Rules::Asked | Rules::Held);
-        if idle || origin.in_flight >= connections {
+        let most = match &origin.knowledge {
+            Knowledge::Asked | Knowledge::Held => 0,
+            Knowledge::Unknown => 1,
+            Knowledge::Known(manners) => manners.connections.max(1),
+        };
+        if origin.in_flight >= most {
             return;
         }
         let at = match (origin.ready.is_empty(), origin.more) {
@@ -245,7 +269,7 @@ impl Frontier {
     }
 
     /// What to do now. `now_ms` is the time in the terms of the store.
-    pub(crate) fn next(&mut self, now_ms: u64) -> Result<Next, Failure> {
+    pub(crate) fn next(&mut self, now_ms: u64) -> Result<Next, Error> {
         loop {
             let now = Instant::now();
             match self.schedule.peek() {
@@ -268,40 +292,30 @@ impl Frontier {
             };
             origin.scheduled = None;
             if let Some(work) = self.take(&name, now, now_ms)? {
-                return Ok(Next::Work(Box::new(work)));
+                return Ok(Next::Work(work));
             }
         }
     }
 
-    fn take(
-        &mut self,
-        name: &Arc<str>,
-        now: Instant,
-        now_ms: u64,
-    ) -> Result<Option<Work>, Failure> {
-        let pace = self.pace;
+    fn take(&mut self, name: &Arc<str>, now: Instant, now_ms: u64) -> Result<Option<Work>, Error> {
         let least = self.least_depth();
-        let db = self.db.clone();
+        let queues = self.queues.clone();
         let Some(origin) = self.origins.get_mut(name) else {
             return Ok(None);
         };
-        let robots = match &origin.rules {
-            Rules::Known(robots) => Arc::clone(robots),
-            Rules::Asked | Rules::Held => return Ok(None),
-            Rules::Unknown => {
-                origin.rules = Rules::Asked;
+        let manners = match &origin.knowledge {
+            Knowledge::Known(manners) => manners.clone(),
+            Knowledge::Asked | Knowledge::Held => return Ok(None),
+            Knowledge::Unknown => {
+                origin.knowledge = Knowledge::Asked;
                 origin.in_flight += 1;
                 self.in_flight += 1;
-                let work = Work::Robots {
-                    origin: Arc::clone(name),
-                    kept: origin.kept.pop(),
-                };
-                return Ok(Some(work));
+                return Ok(Some(Work::Ask(Arc::clone(name))));
             }
         };
         let fits = |entry: &Entry| least.is_none_or(|least| entry.depth <= least);
         if !origin.ready.front().is_some_and(|(_, entry)| fits(entry)) {
-            origin.refill(&db, now, now_ms)?;
+            origin.refill(&queues, now, now_ms)?;
         }
         if origin.ready.is_empty() {
             self.plan(name, now);
@@ -319,27 +333,23 @@ impl Frontier {
             }
             return Ok(None);
         };
-        let url = Url::parse(&entry.url)
-            .map_err(|error| Failure::Damaged(format!("a URL in the frontier: {error}")))?;
-        let allowed = robots.allows(&url);
-        let delay = pace.delay.max(robots.crawl_delay().unwrap_or_default());
-        // What robots.txt forbids is not asked for, so there is nothing to wait for.
-        if allowed && !delay.is_zero() {
-            origin.next_at = now + delay;
+        let url = parsed(&entry.url)?;
+        let allowed = manners.rules.is_none_or(|rules| rules.allows(&url));
+        // What the rules forbid is not asked for, so there is nothing to wait for.
+        if allowed && !manners.delay.is_zero() {
+            origin.next_at = now + manners.delay;
         }
         origin.in_flight += 1;
         self.in_flight += 1;
-        let kept = origin.kept.pop();
         let origin = Arc::clone(name);
         self.plan(name, now);
-        Ok(Some(Work::Fetch(Job {
+        Ok(Some(Work::Fetch(Box::new(Job {
             origin,
             place,
             entry,
             url,
             allowed,
-            kept,
-        })))
+        }))))
     }
 
     /// The depth that entries may have now; `None` for any.
@@ -357,8 +367,8 @@ impl Frontier {
     }
 
     /// An entry that was under way is finished: its batch is committed.
-    pub(crate) fn finished(&mut self, name: &Arc<str>, depth: u32, kept: Option<Connection>) {
-        self.give_back(name, kept);
+    pub(crate) fn finished(&mut self, name: &Arc<str>, depth: u32) {
+        self.give_back(name);
         if let Some(levels) = &mut self.levels {
             if let Some(count) = levels.get_mut(&depth) {
                 *count -= 1;
@@ -371,41 +381,32 @@ impl Frontier {
         self.plan(name, Instant::now());
     }
 
-    fn give_back(&mut self, name: &Arc<str>, kept: Option<Connection>) {
+    fn give_back(&mut self, name: &Arc<str>) {
         self.in_flight -= 1;
-        let many = self.origins.len();
         if let Some(origin) = self.origins.get_mut(name) {
             origin.in_flight -= 1;
-            // Connections of very many origins would be too many to keep.
-            if many < KEPT_MAX {
-                origin.kept.extend(kept);
-            }
         }
     }
 
-    /// robots.txt of an origin has come, or will not come (`None`): then its URLs wait for another
-    /// run.
-    pub(crate) fn learned(
-        &mut self,
-        name: &Arc<str>,
-        robots: Option<Robots>,
-        kept: Option<Connection>,
-    ) {
-        self.give_back(name, kept);
-        self.held += usize::from(robots.is_none());
-        let (now, delay) = (Instant::now(), self.pace.delay);
+    /// The manners of an origin have come, or will not come (`None`): then its addresses wait for
+    /// another run.
+    pub(crate) fn learned(&mut self, name: &Arc<str>, manners: Option<Manners>) {
+        self.give_back(name);
+        self.held += usize::from(manners.is_none());
+        let now = Instant::now();
         if let Some(origin) = self.origins.get_mut(name) {
+            let delay = manners.as_ref().map_or(Duration::ZERO, |known| known.delay);
             origin.next_at = now + delay;
-            origin.rules = robots.map_or(Rules::Held, |robots| Rules::Known(Arc::new(robots)));
+            origin.knowledge = manners.map_or(Knowledge::Held, Knowledge::Known);
         }
         self.plan(name, now);
     }
 
-    /// robots.txt did not come; another attempt may be made then.
+    /// The manners did not come; another attempt may be made then.
     pub(crate) fn ask_again(&mut self, name: &Arc<str>, at: Instant) {
-        self.give_back(name, None);
+        self.give_back(name);
         if let Some(origin) = self.origins.get_mut(name) {
-            origin.rules = Rules::Unknown;
+            origin.knowledge = Knowledge::Unknown;
             origin.next_at = at;
         }
         self.plan(name, Instant::now());
@@ -427,7 +428,7 @@ impl Frontier {
         self.origins.len()
     }
 
-    /// Origins whose robots.txt is not to be had.
+    /// Origins whose manners are not to be had.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
@@ -435,7 +436,7 @@ impl Frontier {
 
 impl Origin {
     /// Takes the next entries that are due out of the store.
-    fn refill(&mut self, db: &Db, now: Instant, now_ms: u64) -> Result<(), Failure> {
+    fn refill(&mut self, queues: &Keyspace, now: Instant, now_ms: u64) -> Result<(), Error> {
         if self.more.is_none_or(|more| more > now) {
             return Ok(());
         }
@@ -451,10 +452,9 @@ impl Origin {
             },
         );
         self.more = None;
-        for entry in db.range(from..until) {
+        for entry in queues.range(from..until) {
             let (key, value) = entry?;
-            let (_, place) = keys::read_waiting(&key)
-                .ok_or_else(|| Failure::Damaged("a key of the frontier is too short".into()))?;
+            let (_, place) = keys::read_waiting(&key).ok_or_else(too_short)?;
             if place.due > now_ms {
                 self.more = Some(now + Duration::from_millis(place.due - now_ms));
                 break;
@@ -468,4 +468,8 @@ impl Origin {
         }
         Ok(())
     }
+}
+
+fn too_short() -> Error {
+    Error::Damaged("a key of the frontier is too short".into())
 }
