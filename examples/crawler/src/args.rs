@@ -174,6 +174,9 @@ pub(crate) struct Args {
     /// Hosts of the made-up web
     #[arg(long, value_name = "N", default_value = "250", help_heading = DEMO)]
     pub(crate) web_hosts: usize,
+    /// Instead of the demo: reads for each link, by the share of new links and by memory
+    #[arg(long, help_heading = DEMO)]
+    pub(crate) curves: bool,
     /// Part of its links that is new, 0 to 1
     #[arg(long, value_name = "P", default_value = "0.1", help_heading = DEMO)]
     pub(crate) new: f64,

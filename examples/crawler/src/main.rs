@@ -80,6 +80,18 @@ fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// Runs the demo.
 fn demonstrate(args: &Args) -> Result<Exit, Failure> {
+    if args.curves {
+        let curves = demo::curves::run(args)?;
+        if let Some(path) = &args.html {
+            setup::write_file(path, report::curves(&curves).as_bytes())?;
+        }
+        print(&if args.json {
+            format!("{}\n", demo::curves::json(&curves))
+        } else {
+            demo::curves::text(&curves)
+        })?;
+        return Ok(Exit::Done);
+    }
     let shown = demo::run(args)?;
     if let Some(path) = &args.html {
         let page = report::demo(&shown);

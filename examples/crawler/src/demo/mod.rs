@@ -6,6 +6,7 @@
 //! 2. A made-up web whose seen set is larger than the memory that the crawl may use. No network: what
 //!    is measured is the question "was this address seen?", answered in several ways.
 
+pub(crate) mod curves;
 mod row;
 mod text;
 mod web;
@@ -117,13 +118,13 @@ pub(crate) fn run(args: &Args) -> Result<Shown, Failure> {
     })
 }
 
-/// Crawls the made-up web in all ways, one after the other.
-pub(crate) fn larger(args: &Args) -> Result<Larger, Failure> {
+/// What is to be done with the made-up web.
+fn task(args: &Args) -> Result<Task, Failure> {
     if !(0.0..=1.0).contains(&args.new) {
         return Err(Failure::Usage("--new is a part, 0 to 1".into()));
     }
     let megabytes = |number: u64| number << 20;
-    let task = Task {
+    Ok(Task {
         pages: args.web_pages,
         hosts: args.web_hosts,
         new: args.new,
@@ -131,13 +132,23 @@ pub(crate) fn larger(args: &Args) -> Result<Larger, Failure> {
         cache_bytes: args.cache.map_or(CACHE_BYTES, megabytes),
         front: args.front.unwrap_or(FRONT),
         partition: Partition::from(args.partition),
-    };
+    })
+}
+
+/// A directory that goes when it is dropped, on the device of `--store` if that is given.
+fn directory_for(args: &Args) -> Result<tempfile::TempDir, Failure> {
     let beside = args.store.as_deref().and_then(Path::parent);
     let directory = match beside.filter(|parent| parent.is_dir()) {
         Some(parent) => tempfile::tempdir_in(parent),
         None => tempfile::tempdir(),
     };
-    let directory = directory.map_err(Failure::io("cannot make a directory for the demo"))?;
+    directory.map_err(Failure::io("cannot make a directory for the demo"))
+}
+
+/// Crawls the made-up web in all ways, one after the other.
+fn larger(args: &Args) -> Result<Larger, Failure> {
+    let task = task(args)?;
+    let directory = directory_for(args)?;
     let links = task.pages * PAGE_LINKS;
     let mut rows = Vec::new();
     for way in WAYS.iter().filter(|_| task.pages > 0) {

@@ -3,6 +3,7 @@
 use super::html::Html;
 use super::plot::{Line, figure};
 use super::{crawl_parts, grouped, megabytes, page, wide_table};
+use crate::demo::curves::Curve;
 use crate::demo::{Larger, Row, Shown};
 
 /// Colours of the rows, in their order.
@@ -25,6 +26,28 @@ pub(crate) fn demo(shown: &Shown) -> String {
         crawl_parts(&shown.summary, &shown.series),
     ));
     page("What filters are for in a crawl", &body)
+}
+
+/// A self-contained page of the curves.
+pub(crate) fn curves(curves: &[Curve]) -> String {
+    let title = "Reads of files in a crawl larger than its memory";
+    let figures: String = curves.iter().map(curve).collect();
+    let body = format!("<h1>{title}</h1>\n<div class=\"beside plots\">\n{figures}</div>\n");
+    page(title, &body)
+}
+
+fn curve(curve: &Curve) -> String {
+    let line = |(at, (name, class)): (usize, (&'static str, &&'static str))| {
+        let point = |(x, reads): &(f64, Vec<f64>)| Some((*x, *reads.get(at)?));
+        Line {
+            class,
+            name,
+            points: curve.points.iter().filter_map(point).collect(),
+        }
+    };
+    let lines = crate::demo::curves::names().zip(&CLASSES).enumerate();
+    let lines: Vec<Line> = lines.map(line).collect();
+    figure(curve.title, curve.unit, &lines)
 }
 
 /// The crawl that is larger than its memory.

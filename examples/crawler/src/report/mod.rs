@@ -6,7 +6,7 @@ mod plot;
 
 use std::fmt::Write as _;
 
-pub(crate) use self::demo::demo;
+pub(crate) use self::demo::{curves, demo};
 use self::html::Html;
 use self::plot::{Line, figure};
 use crate::numbers::grouped;
