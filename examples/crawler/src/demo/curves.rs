@@ -78,12 +78,12 @@ pub(crate) fn run(args: &Args) -> Result<Vec<Curve>, Failure> {
     Ok(vec![
         Curve {
             title: "Reads of files for 1,000 links, by the share of new links",
-            unit: "%",
+            unit: "% of the links are new",
             points: shares,
         },
         Curve {
             title: "Reads of files for 1,000 links, by memory",
-            unit: "MB",
+            unit: "MB of memory",
             points: memories,
         },
     ])
@@ -95,10 +95,10 @@ pub(crate) fn text(curves: &[Curve]) -> String {
     for curve in curves {
         let heads: String = names().map(|name| format!("{name:>12}")).collect();
         // Writing to memory cannot fail.
-        writeln!(out, "{}\n\n{:>10}{heads}", curve.title, curve.unit).unwrap_or_default();
+        writeln!(out, "{}\n\n{:<24}{heads}", curve.title, curve.unit).unwrap_or_default();
         for (at, reads) in &curve.points {
             let cells: String = reads.iter().map(|reads| format!("{reads:>12.1}")).collect();
-            writeln!(out, "{at:>10.2}{cells}").unwrap_or_default();
+            writeln!(out, "{at:<24.2}{cells}").unwrap_or_default();
         }
         out.push('\n');
     }

@@ -55,9 +55,9 @@ fn larger(larger: &Larger) -> String {
     let task = &larger.task;
     let reads = lines(&larger.rows, |moment| moment.reads as f64);
     let bytes = lines(&larger.rows, |moment| moment.device_bytes as f64);
-    let mut figures = figure("Reads of files", "links", &reads);
+    let mut figures = figure("Reads of files", "links looked up", &reads);
     if larger.is_counted {
-        figures.push_str(&figure("Bytes from the device", "links", &bytes));
+        figures.push_str(&figure("Bytes from the device", "links looked up", &bytes));
     }
     format!(
         "<p class=\"conclusion\">{conclusion}</p>\n<h2>A crawl larger than its memory</h2>\n\

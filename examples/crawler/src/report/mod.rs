@@ -99,7 +99,7 @@ fn figures(points: &[Point]) -> String {
     [
         figure(
             "Links looked up",
-            "s",
+            "seconds",
             &[
                 line("first", "seen before", |point| point.seen.repeated),
                 line("second", "new", |point| point.seen.new),
@@ -107,7 +107,7 @@ fn figures(points: &[Point]) -> String {
         ),
         figure(
             "Data blocks that the lookups asked for",
-            "s",
+            "seconds",
             &[
                 line("none", "without filters", |point| {
                     point.seen.blocks_without_filters
@@ -120,17 +120,17 @@ fn figures(points: &[Point]) -> String {
         ),
         figure(
             "New among the links looked up, %",
-            "s",
+            "seconds",
             &[over_time("links that led to something new", percent_new)],
         ),
         figure(
             "Pages a second",
-            "s",
+            "seconds",
             &[over_time("pages fetched and stored", pages_per_s)],
         ),
         figure(
             "URLs that wait",
-            "s",
+            "seconds",
             &[line("second", "in the frontier", |point| point.queue)],
         ),
     ]

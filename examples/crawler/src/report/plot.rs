@@ -7,9 +7,9 @@ use super::html::Html;
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 20.0;
 const TOP: f64 = 12.0;
-const BOTTOM: f64 = 40.0;
+const BOTTOM: f64 = 48.0;
 const GRID: &str = "#DDDDDD";
 const NONE: &str = "#777777";
 
@@ -83,13 +83,21 @@ fn svg(title: &str, unit: &str, lines: &[Line]) -> String {
     for value in across.ticks() {
         writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{NONE}\">{} {unit}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{NONE}\">{}</text>",
             LEFT + across.place(value),
             floor + 20.0,
             across.label(value),
         )
         .unwrap_or_default();
     }
+    writeln!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{NONE}\">{}</text>",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 6.0,
+        Html(unit),
+    )
+    .unwrap_or_default();
     for line in lines {
         let place = |&(x, y): &(f64, f64)| {
             format!("{:.1},{:.1}", LEFT + across.place(x), floor - up.place(y))
