@@ -103,6 +103,6 @@ impl Site {
     /// What stands at a path; some of it is made up when asked for.
     fn at(&self, path: &str) -> Option<Resource> {
         let kept = self.resources.get(path).cloned();
-        kept.or_else(|| endless::page(path))
+        kept.or_else(|| endless::page(path).or_else(|| pages::action(path)))
     }
 }

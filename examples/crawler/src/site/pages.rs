@@ -53,6 +53,11 @@ fn page(number: usize, count: usize, random: &mut Random) -> Resource {
         )
         .unwrap_or_default();
     }
+    // As a wiki has them: pages for its authors, which it asks robots not to follow.
+    content.push_str(
+        "<p><a rel=nofollow href=\"?action=edit\">Edit</a> \
+         <a rel=nofollow href=\"?action=history\">History</a></p>\n",
+    );
     content.push_str("<p><a class=top href=\"#top\">Top</a> <a href='/'>Front</a></p>\n");
     let page = Resource::page(&format!("Page {number}"), &content);
     let tag = format!("\"{:x}\"", random.next());
@@ -60,6 +65,14 @@ fn page(number: usize, count: usize, random: &mut Random) -> Resource {
         .header("ETag", &tag)
         .header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT");
     page.leads_to(["/"]).leads_to(linked.into_iter().map(path))
+}
+
+/// What an author sees of an ordinary page, made up when it is asked for.
+pub(super) fn action(path: &str) -> Option<Resource> {
+    let (page, action) = path.split_once("?action=")?;
+    let is_known = page.starts_with("/docs/") && matches!(action, "edit" | "history");
+    let title = format!("The {action} of {page}");
+    is_known.then(|| Resource::page(&title, "<p>For authors.</p>\n"))
 }
 
 /// An attribute value on one page that leads to another.
