@@ -115,8 +115,8 @@ impl Reading {
     }
 
     fn sitemap(&self, job: &Job, response: &Response, now: u64) -> Outcome {
-        // One that cannot be read names no pages; the crawl does not depend on it.
-        let map = sitemap::read(response.body()).unwrap_or_default();
+        // What stands before damage counts; the crawl does not depend on the rest.
+        let (map, wrong) = sitemap::read(response.body(), response.truncated);
         let join = |hrefs: Vec<String>| {
             hrefs
                 .iter()
@@ -128,8 +128,10 @@ impl Reading {
             sitemaps: join(map.maps),
             nofollow: 0,
         };
+        let mut record = record(State::Sitemap, job, response, now);
+        record.title = shortened(wrong.unwrap_or_default());
         Outcome::Done {
-            record: Box::new(record(State::Sitemap, job, response, now)),
+            record: Box::new(record),
             links,
         }
     }

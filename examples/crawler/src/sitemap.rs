@@ -2,7 +2,7 @@
 //!
 //! The limits of the protocol, 50,000 addresses and 50 MB, are also ours: what lies beyond is not
 //! read. Files that are compressed by their name (`sitemap.xml.gz`), not by HTTP, are unpacked
-//! here.
+//! here. Of a damaged file, what stands before the damage counts.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -25,43 +25,75 @@ const BYTES_MAX: usize = 50 << 20;
 /// Longer ones are passed over; the protocol allows 2,048.
 const ADDRESS_BYTES_MAX: usize = 8192;
 
-/// Reads an XML sitemap, an index of sitemaps, or a plain list of lines.
+/// Reads an XML sitemap, an index of sitemaps, or a plain list of lines. `cut` says that the end of
+/// the body is missing.
 ///
-/// # Errors
-///
-/// A sentence that says what is wrong with the file. A damaged file is refused as a whole.
-pub(crate) fn read(body: &[u8]) -> Result<Sitemap, String> {
-    let body = unpacked(body)?;
-    let body = &body[..body.len().min(BYTES_MAX)];
+/// What is wrong with the file comes beside its addresses, as a sentence: they are those before the
+/// damage then. An address that the damage may have cut is not among them.
+pub(crate) fn read(body: &[u8], cut: bool) -> (Sitemap, Option<String>) {
+    let cut = cut.then(|| "the end of the sitemap is missing".to_owned());
+    let (body, damage) = unpacked(body);
+    let damage = damage.or(cut);
+    let (body, damage) = match body.get(..BYTES_MAX) {
+        Some(whole) if body.len() > BYTES_MAX => {
+            let what = format!("the sitemap is longer than {BYTES_MAX} bytes");
+            (whole, damage.or(Some(what)))
+        }
+        _ => (&body[..], damage),
+    };
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     match body.trim_ascii_start().first() {
-        Some(b'<') => read_xml(body),
-        _ => read_lines(body),
+        Some(b'<') => {
+            let (map, wrong) = read_xml(body);
+            // A file that ends early also breaks off within its elements: report the first cause.
+            (map, damage.or(wrong))
+        }
+        _ => read_lines(body, damage),
     }
 }
 
-fn unpacked(body: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+/// The file as it was before it was compressed, as much as can be had, and what is wrong with it.
+fn unpacked(body: &[u8]) -> (Cow<'_, [u8]>, Option<String>) {
     if !body.starts_with(&[0x1f, 0x8b]) {
-        return Ok(Cow::Borrowed(body));
+        return (Cow::Borrowed(body), None);
     }
     let mut unpacked = Vec::new();
-    let mut decoder = MultiGzDecoder::new(body).take(BYTES_MAX as u64);
-    match decoder.read_to_end(&mut unpacked) {
-        Ok(_) => Ok(Cow::Owned(unpacked)),
-        Err(error) => Err(format!("the sitemap is damaged gzip: {error}")),
-    }
+    // One byte more than the limit tells that there is more.
+    let mut decoder = MultiGzDecoder::new(body).take(BYTES_MAX as u64 + 1);
+    let read = decoder.read_to_end(&mut unpacked);
+    let damage = read.err();
+    let damage = damage.map(|error| format!("the sitemap is damaged gzip: {error}"));
+    (Cow::Owned(unpacked), damage)
 }
 
 /// One address for each line.
-fn read_lines(body: &[u8]) -> Result<Sitemap, String> {
-    let text = std::str::from_utf8(body);
-    let text = text.map_err(|error| format!("the sitemap is neither XML nor text: {error}"))?;
-    let lines = text.lines().map(str::trim);
-    let pages = lines.filter(|line| !line.is_empty() && line.len() <= ADDRESS_BYTES_MAX);
-    Ok(Sitemap {
+fn read_lines(body: &[u8], damage: Option<String>) -> (Sitemap, Option<String>) {
+    let (text, damage) = match std::str::from_utf8(body) {
+        Ok(text) => (text, damage),
+        Err(error) => {
+            let good = &body[..error.valid_up_to()];
+            let what = format!("the sitemap is neither XML nor text: {error}");
+            (std::str::from_utf8(good).unwrap_or_default(), Some(what))
+        }
+    };
+    let whole = match damage {
+        Some(_) => text.rfind('\n').map_or("", |end| &text[..end]),
+        None => text,
+    };
+    // Other lines are none of a sitemap: its addresses are written in full.
+    let is_address = |line: &&str| {
+        let scheme = line.split("://").next().unwrap_or_default();
+        let is_web = ["http", "https"]
+            .iter()
+            .any(|web| scheme.eq_ignore_ascii_case(web));
+        is_web && line.len() <= ADDRESS_BYTES_MAX
+    };
+    let pages = whole.lines().map(str::trim).filter(is_address);
+    let map = Sitemap {
         pages: pages.take(ADDRESSES_MAX).map(str::to_owned).collect(),
         maps: Vec::new(),
-    })
+    };
+    (map, damage)
 }
 
 /// Where in the file one is.
@@ -76,12 +108,27 @@ struct Place {
     loc: String,
 }
 
-fn read_xml(body: &[u8]) -> Result<Sitemap, String> {
+/// Reads as far as it is XML.
+fn read_xml(body: &[u8]) -> (Sitemap, Option<String>) {
+    let mut sitemap = Sitemap::default();
+    let mut wrong = add_xml(body, &mut sitemap).err();
+    let Sitemap { pages, maps } = &mut sitemap;
+    let before = pages.len() + maps.len();
+    for addresses in [pages, maps] {
+        addresses.retain(|address| !address.contains(char::REPLACEMENT_CHARACTER));
+    }
+    let lost = before - sitemap.pages.len() - sitemap.maps.len();
+    if lost > 0 {
+        wrong.get_or_insert_with(|| format!("{lost} addresses in the sitemap are not UTF-8"));
+    }
+    (sitemap, wrong)
+}
+
+fn add_xml(body: &[u8], sitemap: &mut Sitemap) -> Result<(), String> {
     // The protocol allows UTF-8 only; what is not is replaced, and the addresses in ASCII still
     // count.
     let text = String::from_utf8_lossy(body);
     let mut reader = Reader::from_str(&text);
-    let mut sitemap = Sitemap::default();
     let mut place = Place::default();
     while sitemap.pages.len() + sitemap.maps.len() < ADDRESSES_MAX {
         let event = reader.read_event();
@@ -89,13 +136,10 @@ fn read_xml(body: &[u8]) -> Result<Sitemap, String> {
             Event::Start(tag) => place.open(tag.local_name().as_ref())?,
             Event::End(_) => {
                 if let Some(address) = place.close() {
-                    let is_index = place.is_index == Some(true);
-                    if is_index {
-                        &mut sitemap.maps
-                    } else {
-                        &mut sitemap.pages
+                    match place.is_index {
+                        Some(true) => sitemap.maps.push(address),
+                        _ => sitemap.pages.push(address),
                     }
-                    .push(address);
                 }
             }
             Event::Text(text) => place.text(&text),
@@ -113,7 +157,7 @@ fn read_xml(body: &[u8]) -> Result<Sitemap, String> {
     if place.is_index.is_none() {
         return Err("the sitemap has no <urlset> or <sitemapindex>".into());
     }
-    Ok(sitemap)
+    Ok(())
 }
 
 impl Place {
@@ -175,8 +219,8 @@ mod tests {
     use super::*;
 
     fn pages(body: impl AsRef<[u8]>) -> Vec<String> {
-        let sitemap = read(body.as_ref()).unwrap();
-        assert!(sitemap.maps.is_empty());
+        let (sitemap, wrong) = read(body.as_ref(), false);
+        assert_eq!((sitemap.maps.len(), wrong), (0, None));
         sitemap.pages
     }
 
@@ -204,36 +248,93 @@ mod tests {
     fn indexes() {
         let xml = "<sitemapindex><sitemap><loc>http://h/a.xml</loc></sitemap>\
             <url><loc>http://h/no</loc></url></sitemapindex>";
-        let sitemap = read(xml.as_bytes()).unwrap();
+        let (sitemap, wrong) = read(xml.as_bytes(), false);
         assert_eq!(sitemap.maps, ["http://h/a.xml"]);
-        assert!(sitemap.pages.is_empty());
+        assert_eq!((sitemap.pages.len(), wrong), (0, None));
     }
 
     #[test]
     fn lines() {
         assert_eq!(
-            pages("http://h/1\r\n\n  http://h/2?a&b \n"),
-            ["http://h/1", "http://h/2?a&b"]
+            pages("http://h/1\r\n\n  HTTPS://h/2?a&b \nNot found\n/x\nhttp://h/3"),
+            ["http://h/1", "HTTPS://h/2?a&b", "http://h/3"]
         );
         assert!(pages("").is_empty());
     }
 
+    fn packed(text: &str) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    }
+
+    /// The pages before the damage, and what it is.
+    fn damaged(body: impl AsRef<[u8]>, expected: &str) -> Vec<String> {
+        let (sitemap, wrong) = read(body.as_ref(), false);
+        let wrong = wrong.unwrap();
+        assert!(wrong.contains(expected), "{wrong}");
+        assert!(sitemap.maps.is_empty());
+        sitemap.pages
+    }
+
     #[test]
     fn compressed_files() {
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packed.write_all(b"http://h/1\n").unwrap();
-        let packed = packed.finish().unwrap();
+        let packed = packed("http://h/1\n");
         assert_eq!(pages(&packed), ["http://h/1"]);
         for cut in 2..packed.len() {
-            assert!(read(&packed[..cut]).is_err(), "{cut}");
+            let pages = damaged(&packed[..cut], "damaged gzip");
+            assert!(pages.is_empty() || pages == ["http://h/1"], "{cut}");
         }
+    }
+
+    #[test]
+    fn what_stands_before_the_damage_counts() {
+        let entry = |number: u32| format!("<url><loc>http://h/{number}</loc></url>");
+        let xml = format!("<urlset>{}{}", entry(1), entry(2));
+        let both = ["http://h/1", "http://h/2"];
+        assert_eq!(damaged(&xml, "cut off"), both);
+        assert_eq!(
+            damaged(format!("{xml}<url><loc>http://h/"), "cut off"),
+            both
+        );
+        assert_eq!(damaged(format!("{xml}<url></urlset>"), "no XML"), both);
+        assert_eq!(
+            damaged(format!("{xml}<url><loc>&e;</loc>"), "entity of its own"),
+            both
+        );
+        // A line that the damage may have cut is no address.
+        let lines = b"http://h/1\nhttp://h/2\nhttp://h/\xff3\nhttp://h/4\n";
+        assert_eq!(damaged(lines, "neither XML nor text"), both);
+        let (map, wrong) = read(b"http://h/1\nhttp://h/2\nhttp://h/", true);
+        assert_eq!(map.pages, both);
+        assert!(wrong.unwrap().contains("the end of the sitemap is missing"));
+        let (map, wrong) = read(xml.as_bytes(), true);
+        assert_eq!(map.pages, both);
+        assert!(wrong.unwrap().contains("the end of the sitemap is missing"));
+    }
+
+    #[test]
+    fn a_compressed_file_that_is_cut_names_pages() {
+        let lines: String = (0..9999_u32)
+            .map(|number| format!("http://h/{}\n", number.wrapping_mul(2_654_435_761)))
+            .collect();
+        let packed = packed(&lines);
+        let pages = damaged(&packed[..packed.len() / 2], "damaged gzip");
+        assert!(pages.len() > 1000, "{}", pages.len());
+        assert!(lines.lines().zip(&pages).all(|(line, page)| line == page));
+    }
+
+    #[test]
+    fn addresses_that_are_not_utf_8_are_left_out() {
+        let entry = b"<urlset><!-- \xe9 --><url><loc>http://h/1</loc></url>\
+            <url><loc>http://h/\xe9</loc></url><url><loc>http://h/2</loc></url></urlset>";
+        assert_eq!(damaged(entry, "1 addresses"), ["http://h/1", "http://h/2"]);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         fn check(body: impl AsRef<[u8]>, expected: &str) {
-            let message = read(body.as_ref()).unwrap_err();
-            assert!(message.contains(expected), "{message}");
+            assert_eq!(damaged(body, expected), [""; 0]);
         }
         check("<html></html>", "neither <urlset>");
         check("<urlset><url><loc>http://h/", "cut off");
@@ -260,10 +361,21 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_is_an_error_or_a_list() {
-        let xml = "<urlset><url><loc>http://h/&amp;&#38;<![CDATA[x]]></loc></url></urlset>";
+    fn every_cut_is_noticed_and_costs_only_what_it_cuts() {
+        let first = "<urlset><url><loc>http://h/&amp;&#38;<![CDATA[x]]></loc></url>";
+        let xml = format!("{first}<url><loc>http://h/2</loc></url></urlset>");
+        let ends = [
+            first.find("</url>").unwrap(),
+            xml.find("</url></urlset>").unwrap(),
+        ];
         for cut in 1..xml.len() {
-            assert!(read(&xml.as_bytes()[..cut]).is_err(), "{cut}");
+            let (map, wrong) = read(&xml.as_bytes()[..cut], false);
+            let expected = ends.iter().filter(|&&end| cut >= end).count();
+            assert_eq!(
+                (map.pages.len(), wrong.is_some()),
+                (expected, true),
+                "{cut}"
+            );
         }
     }
 }

@@ -86,7 +86,7 @@ fn the_modules_together_find_what_is_expected() {
     let path = |url: &Url| url[url::Position::BeforePath..].to_owned();
     while let Some(map) = maps.pop() {
         let (_, body) = get(&served, &path(&map), "");
-        let read = sitemap::read(&body).unwrap_or_default();
+        let read = sitemap::read(&body, false).0;
         waiting.extend(
             read.pages
                 .iter()
