@@ -86,7 +86,7 @@ pub(crate) struct Args {
     /// Name sent with each request; robots.txt is read for what stands before the first slash
     #[arg(long, value_name = "TEXT", default_value = concat!("criba/", env!("CARGO_PKG_VERSION")), help_heading = "How fast")]
     pub(crate) agent: String,
-    /// Trust the certificate authorities in this PEM file too, for https
+    /// Trust the certificates in this PEM file too, of authorities or of servers, for https
     #[arg(long, value_name = "FILE", help_heading = "How fast")]
     pub(crate) ca: Option<PathBuf>,
 

@@ -10,6 +10,7 @@ mod address;
 mod addresses;
 mod archive;
 mod args;
+mod by_host;
 mod core;
 mod crawl;
 mod demo;

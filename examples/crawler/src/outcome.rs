@@ -72,6 +72,15 @@ impl Reading {
             }
         };
         let status = response.head.status;
+        // Where nothing of the body is read, nothing can be wrong with it.
+        let trouble = response.trouble();
+        if let Some(trouble) = trouble.filter(|_| matches!(status, 200..=299)) {
+            return Outcome::Trouble {
+                why: trouble.to_string(),
+                status,
+                pause: None,
+            };
+        }
         match status {
             200..=299 if Kind::of(&job.entry) == Kind::Sitemap => self.sitemap(job, response, now),
             200..=299 => self.page(job, response, now, room),

@@ -1,6 +1,7 @@
 //! From the command line to a crawl, and from a crawl to its files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use url::Url;
@@ -91,11 +92,12 @@ impl Plan {
             body_bytes: args.max_bytes,
         };
         Ok(Fetching {
-            client: Client::new(tls, limits),
+            client: Client::new(tls, limits, Arc::default()),
             // Archives keep bodies as they came; uncompressed ones can be read by everyone.
             ask: Ask {
                 agent: args.agent.clone(),
                 gzip: args.warc.is_none(),
+                extras: Arc::default(),
             },
             reading: Reading {
                 normal,

@@ -1,22 +1,23 @@
-//! Bodies: to their end, a limit or a deadline, and decompressed.
+//! Bodies: to their end, a limit or a deadline.
 
 use std::time::Instant;
 
 use super::head::Framing;
 use super::{Body, Connection, Head, Trouble};
 
-/// A body without its transfer coding.
+/// A body without its transfer coding, as far as it came.
 pub(super) struct Raw {
     pub(super) bytes: Body,
     /// It was read to its end, so the next answer begins behind it.
     pub(super) complete: bool,
-    pub(super) truncated: bool,
+    /// The limit cut it.
+    pub(super) limited: bool,
+    /// Why the rest did not come.
+    pub(super) trouble: Option<Trouble>,
 }
 
 /// Bytes that are asked for at a time.
 const STEP_BYTES: usize = 256 << 10;
-/// Bytes that are decompressed at a time.
-const DECODED_BYTES: usize = 32 << 10;
 
 /// Reads a body into `bytes`, `most` bytes of it at most, and until the deadline.
 pub(super) fn read(
@@ -24,34 +25,35 @@ pub(super) fn read(
     head: &Head,
     bytes: Body,
     (most, deadline): (usize, Instant),
-) -> Result<Raw, Trouble> {
+) -> Raw {
     let mut source = Source {
         connection,
         most,
         deadline,
         bytes,
     };
-    let complete = match head.framing {
-        Framing::Length(len) => source.length(len)?,
-        Framing::Chunked => source.chunks()?,
-        Framing::UntilClose => {
-            let ended = source.length(u64::MAX);
-            // The end of the connection is the end of the body.
-            match ended {
-                Err(Trouble::Io(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
-                other => {
-                    other?;
-                }
+    let ended = match head.framing {
+        Framing::Length(len) => source.length(len),
+        Framing::Chunked => source.chunks(),
+        // The end of the connection is the end of the body.
+        Framing::UntilClose => match source.length(u64::MAX) {
+            Err(Trouble::Io(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Ok(false)
             }
-            false
-        }
+            other => other,
+        },
     };
-    let limited = source.bytes.len() >= most && !complete;
-    Ok(Raw {
+    let (complete, trouble) = match ended {
+        Ok(complete) => (complete, None),
+        Err(trouble) => (false, Some(trouble)),
+    };
+    let limited = source.bytes.len() >= most && !complete && trouble.is_none();
+    Raw {
         bytes: source.bytes,
         complete,
-        truncated: limited,
-    })
+        limited,
+        trouble,
+    }
 }
 
 struct Source<'a> {
@@ -102,7 +104,7 @@ impl Source<'_> {
                 return Ok(false);
             }
             if self.line(|line| line.is_empty())? != Some(true) {
-                return Err(Trouble::Protocol("a chunk does not end where it should"));
+                return Err(Trouble::protocol("a chunk does not end where it should"));
             }
         }
     }
@@ -114,7 +116,7 @@ impl Source<'_> {
             u64::from_str_radix(digits, 16).ok()
         })?;
         size.flatten()
-            .ok_or(Trouble::Protocol("the size of a chunk is nonsense"))
+            .ok_or(Trouble::protocol("the size of a chunk is nonsense"))
     }
 
     fn trailers(&mut self) -> Result<bool, Trouble> {
@@ -123,7 +125,7 @@ impl Source<'_> {
                 return Ok(true);
             }
         }
-        Err(Trouble::Protocol("too many trailers"))
+        Err(Trouble::protocol("too many trailers"))
     }
 
     /// Takes a line, without its end.
@@ -137,52 +139,12 @@ impl Source<'_> {
                 return Ok(Some(result));
             }
             if pending.len() > 4096 {
-                return Err(Trouble::Protocol("a line between chunks is too long"));
+                return Err(Trouble::protocol("a line between chunks is too long"));
             }
             self.check_time()?;
             if !self.connection.fill()? {
                 return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into()));
             }
-        }
-    }
-}
-
-/// Undoes the content coding, up to `most` bytes: `None` if there is nothing to undo, and whether
-/// the limit cut it.
-pub(super) fn decode(
-    wire: &[u8],
-    head: &Head,
-    most: usize,
-) -> Result<(Option<Body>, bool), Trouble> {
-    let (out, is_whole) = match head.content_coding.as_deref() {
-        Some("gzip" | "x-gzip") => decompressed(flate2::read::MultiGzDecoder::new(wire), most)?,
-        Some("deflate") => decompressed(flate2::read::ZlibDecoder::new(wire), most)?,
-        _ => return Ok((None, false)),
-    };
-    // What was cut by our own limit ends early; what came before is good.
-    if !is_whole && out.is_empty() && !wire.is_empty() {
-        return Err(Trouble::Protocol(
-            "the body is not compressed as its head says",
-        ));
-    }
-    Ok((Some(out), !is_whole))
-}
-
-/// What comes out, up to `most` bytes, and whether that is all.
-fn decompressed(mut source: impl std::io::Read, most: usize) -> Result<(Body, bool), Trouble> {
-    let mut out = Body::default();
-    loop {
-        // One byte more than the limit tells that there is more.
-        let room = out.room((most + 1 - out.len()).min(DECODED_BYTES))?;
-        match source.read(room) {
-            Ok(0) => return Ok((out, true)),
-            Ok(count) => out.wrote(count),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_damaged) => return Ok((out, false)),
-        }
-        if out.len() > most {
-            out.truncate(most);
-            return Ok((out, false));
         }
     }
 }

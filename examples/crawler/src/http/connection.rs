@@ -1,61 +1,14 @@
 //! A connection to one server, plain or encrypted, with the bytes that came and were not used yet.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::path::Path;
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConnection, StreamOwned};
 use url::{Host, Url};
 
-/// What all encrypted connections share: whom to trust.
-#[derive(Clone)]
-pub(crate) struct Tls {
-    config: Arc<ClientConfig>,
-}
-
-impl Tls {
-    /// Trusts the authorities that browsers trust, and those whose certificates stand in a PEM
-    /// file.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with that file.
-    pub(crate) fn new(ca: Option<&Path>) -> Result<Tls, String> {
-        let mut roots = RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        };
-        if let Some(path) = ca {
-            add_authorities(&mut roots, path)
-                .map_err(|what| format!("{}: {what}", path.display()))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Tls {
-            config: Arc::new(config),
-        })
-    }
-}
-
-fn add_authorities(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
-    let before = roots.len();
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    if roots.len() == before {
-        return Err("it holds no certificate; name a file in PEM, as openssl writes it".into());
-    }
-    Ok(())
-}
+use super::trust::Tls;
+use super::words;
 
 enum Stream {
     Plain(TcpStream),
@@ -67,6 +20,15 @@ impl Stream {
         match self {
             Stream::Plain(stream) => stream.read(into),
             Stream::Encrypted(stream) => stream.read(into),
+        }
+    }
+
+    fn read_retrying(&mut self, into: &mut [u8], silence: Duration) -> io::Result<usize> {
+        loop {
+            match self.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result.map_err(|error| in_words(error, silence)),
+            }
         }
     }
 }
@@ -81,6 +43,8 @@ pub(crate) struct Connection {
     /// What was read stands in `buffer[start..end]`.
     start: usize,
     end: usize,
+    /// How long the server may be silent.
+    silence: Duration,
 }
 
 impl std::fmt::Debug for Connection {
@@ -90,61 +54,58 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to the server of a URL; all its addresses are tried.
-    pub(crate) fn open(tls: &Tls, url: &Url, silence: Duration) -> io::Result<Connection> {
-        let stream = connect(url, silence)?;
+    /// Connects to a host; all its addresses are tried.
+    pub(super) fn open(
+        host: Option<Host<&str>>,
+        port: u16,
+        silence: Duration,
+    ) -> io::Result<Connection> {
+        let stream = connect(host, port, silence)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
-        let stream = if url.scheme() == "https" {
-            let name = url
-                .host_str()
-                .unwrap_or_default()
-                .trim_matches(['[', ']'])
-                .to_owned();
-            let name = ServerName::try_from(name).map_err(io::Error::other)?;
-            let client = ClientConnection::new(Arc::clone(&tls.config), name);
-            Stream::Encrypted(Box::new(StreamOwned::new(
-                client.map_err(io::Error::other)?,
-                stream,
-            )))
-        } else {
-            Stream::Plain(stream)
-        };
         Ok(Connection {
-            stream,
+            stream: Stream::Plain(stream),
             buffer: vec![0; READ_BYTES],
             start: 0,
             end: 0,
+            silence,
         })
     }
 
-    pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
+    /// Speaks TLS with the server of a URL from here on.
+    pub(super) fn encrypted(mut self, tls: &Tls, url: &Url) -> io::Result<Connection> {
+        if let Stream::Plain(stream) = self.stream {
+            let client = tls.client(url)?;
+            self.stream = Stream::Encrypted(Box::new(StreamOwned::new(client, stream)));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         // Bytes that nobody asked for cannot be the answer to what is asked now.
         if self.start < self.end {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
-        match &mut self.stream {
+        let sent = match &mut self.stream {
             Stream::Plain(stream) => stream.write_all(request),
-            Stream::Encrypted(stream) => {
-                stream.write_all(request)?;
-                stream.flush()
-            }
-        }
+            Stream::Encrypted(stream) => stream.write_all(request).and_then(|()| stream.flush()),
+        };
+        sent.map_err(|error| in_words(error, self.silence))
     }
 
     /// Whether nothing has come since the last exchange.
-    pub(crate) fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.start == self.end
     }
 
     /// What has come and was not used.
-    pub(crate) fn pending(&self) -> &[u8] {
+    pub(super) fn pending(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// Marks bytes of [`Connection::pending`] as used.
-    pub(crate) fn consume(&mut self, len: usize) {
+    pub(super) fn consume(&mut self, len: usize) {
         self.start += len;
         if self.start >= self.end {
             (self.start, self.end) = (0, 0);
@@ -152,7 +113,7 @@ impl Connection {
     }
 
     /// Waits for more bytes behind those that are pending; whether there were any before the end.
-    pub(crate) fn fill(&mut self) -> io::Result<bool> {
+    pub(super) fn fill(&mut self) -> io::Result<bool> {
         if self.end == self.buffer.len() && self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -167,41 +128,58 @@ impl Connection {
     }
 
     /// Reads straight into `into`, past the buffer, which must be empty.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         debug_assert!(self.is_fresh());
-        loop {
-            match self.stream.read(into) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
-            }
-        }
+        self.stream.read_retrying(into, self.silence)
     }
 
     fn read_retrying(&mut self, from: usize) -> io::Result<usize> {
-        loop {
-            match self.stream.read(&mut self.buffer[from..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
-            }
-        }
+        let into = &mut self.buffer[from..];
+        self.stream.read_retrying(into, self.silence)
     }
 }
 
-fn connect(url: &Url, silence: Duration) -> io::Result<TcpStream> {
-    let port = url.port_or_known_default().unwrap_or(80);
-    let mut refused = None;
-    let mut attempt = |address: &std::net::SocketAddr| {
+/// A timeout says how long that was.
+fn in_words(error: io::Error, silence: Duration) -> io::Error {
+    if words::is_timeout(&error) {
+        return words::silent(silence);
+    }
+    error
+}
+
+fn connect(host: Option<Host<&str>>, port: u16, silence: Duration) -> io::Result<TcpStream> {
+    let Some(host) = host else {
+        return Err(io::Error::other("the address names no host"));
+    };
+    let mut refused = io::ErrorKind::NotFound.into();
+    let mut attempt = |address: &SocketAddr| {
         TcpStream::connect_timeout(address, silence)
-            .map_err(|error| refused = Some(error))
+            .map_err(|error| refused = in_words(error, silence))
             .ok()
     };
-    let stream = match url.host() {
-        Some(Host::Ipv4(ip)) => attempt(&(ip, port).into()),
-        Some(Host::Ipv6(ip)) => attempt(&(ip, port).into()),
-        Some(Host::Domain(name)) => (name, port)
-            .to_socket_addrs()?
-            .find_map(|address| attempt(&address)),
-        None => None,
+    let stream = match host {
+        Host::Ipv4(ip) => attempt(&(ip, port).into()),
+        Host::Ipv6(ip) => attempt(&(ip, port).into()),
+        Host::Domain(name) => {
+            let addresses = (name, port).to_socket_addrs();
+            let mut addresses = addresses.map_err(|error| unknown(name, &error))?;
+            addresses.find_map(|address| attempt(&address))
+        }
     };
-    stream.ok_or_else(|| refused.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    stream.ok_or_else(|| {
+        let what = words::plain(&refused);
+        io::Error::new(
+            refused.kind(),
+            format!("no connection to {host}:{port}: {what}"),
+        )
+    })
+}
+
+/// The error for a name that has no address.
+fn unknown(name: &str, error: &io::Error) -> io::Error {
+    let what = words::plain(error);
+    let what = what
+        .strip_prefix("failed to lookup address information: ")
+        .unwrap_or(&what);
+    io::Error::new(error.kind(), format!("no address for {name}: {what}"))
 }

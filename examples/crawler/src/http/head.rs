@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::words::Named;
 use super::{Connection, HEAD_BYTES_MAX, Trouble};
 
-/// Most headers of an answer.
-const HEADERS_MAX: usize = 128;
+/// Headers of an answer that take no memory of their own.
+const HEADERS_USUAL: usize = 128;
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,7 @@ pub(crate) struct Head {
     /// All `X-Robots-Tag` lines, joined by commas.
     pub(crate) robots_tag: Option<String>,
     pub(crate) retry_after: Option<Duration>,
+    /// All `Content-Encoding` lines, in lower case and joined by commas.
     pub(super) content_coding: Option<String>,
     pub(super) framing: Framing,
     pub(crate) keeps_alive: bool,
@@ -34,28 +36,11 @@ pub(crate) struct Head {
 /// Reads up to the end of the head; interim answers (1xx) are passed over.
 pub(super) fn read(connection: &mut Connection, deadline: Instant) -> Result<Head, Trouble> {
     loop {
-        let pending = connection.pending();
-        if !pending.is_empty() {
-            let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-            let mut parsed = httparse::Response::new(&mut headers);
-            let status = parsed.parse(pending);
-            match status.map_err(|_error| Trouble::Protocol("the answer is not HTTP/1"))? {
-                httparse::Status::Complete(len) => {
-                    let code = parsed.code.unwrap_or_default();
-                    let head = (code >= 200).then(|| Head::of(&parsed, pending[..len].to_vec()));
-                    connection.consume(len);
-                    match head {
-                        Some(head) => return head,
-                        None if code == 101 => {
-                            return Err(Trouble::Protocol("it wants to upgrade"));
-                        }
-                        None => continue,
-                    }
-                }
-                httparse::Status::Partial if pending.len() > HEAD_BYTES_MAX => {
-                    return Err(Trouble::Protocol("the headers are too long"));
-                }
-                httparse::Status::Partial => {}
+        if let Some((len, head)) = first(connection.pending())? {
+            connection.consume(len);
+            match head {
+                Some(head) => return Ok(head),
+                None => continue,
             }
         }
         if Instant::now() > deadline {
@@ -65,6 +50,79 @@ pub(super) fn read(connection: &mut Connection, deadline: Instant) -> Result<Hea
             return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into()));
         }
     }
+}
+
+/// The first head in `pending` with its length, once it is whole. An interim answer has none that
+/// counts.
+fn first(pending: &[u8]) -> Result<Option<(usize, Option<Head>)>, Trouble> {
+    const TOO_LONG: &str = "the headers are too long";
+    if pending.is_empty() {
+        return Ok(None);
+    }
+    let found = parse(pending, |parsed, status| {
+        let httparse::Status::Complete(len) = status else {
+            return Ok(None);
+        };
+        match parsed.code.unwrap_or_default() {
+            101 => Err(Trouble::protocol("it wants to upgrade")),
+            0..=199 => Ok(Some((len, None))),
+            _ => Head::of(parsed, pending[..len].to_vec()).map(|head| Some((len, Some(head)))),
+        }
+    });
+    let found = match found {
+        Ok(found) => found?,
+        Err(httparse::Error::TooManyHeaders) => return Err(Trouble::protocol(TOO_LONG)),
+        Err(_) => return Err(Trouble::protocol("the answer is not HTTP/1")),
+    };
+    let len = found.as_ref().map_or(pending.len(), |(len, _)| *len);
+    if len > HEAD_BYTES_MAX {
+        return Err(Trouble::protocol(TOO_LONG));
+    }
+    Ok(found)
+}
+
+/// Parses a head, or the beginning of one, and reads what came of it.
+fn parse<T>(
+    bytes: &[u8],
+    read: impl FnOnce(&httparse::Response<'_, '_>, httparse::Status<usize>) -> T,
+) -> Result<T, httparse::Error> {
+    let mut usual = [httparse::EMPTY_HEADER; HEADERS_USUAL];
+    let mut parsed = httparse::Response::new(&mut usual);
+    match parsed.parse(bytes) {
+        Err(httparse::Error::TooManyHeaders) => {}
+        status => return status.map(|status| read(&parsed, status)),
+    }
+    // Each header has a line, and lines beyond the limit are none of ours.
+    let head = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
+    let lines = head.iter().filter(|&&byte| byte == b'\n').count();
+    let mut all = vec![httparse::EMPTY_HEADER; lines];
+    let mut parsed = httparse::Response::new(&mut all);
+    let status = parsed.parse(bytes)?;
+    Ok(read(&parsed, status))
+}
+
+/// Whether a body comes in chunks, by a line of `Transfer-Encoding`.
+fn is_chunked(codings: &str) -> Result<bool, Trouble> {
+    let mut chunked = false;
+    for coding in codings.split(',').map(str::trim) {
+        if coding.eq_ignore_ascii_case("chunked") {
+            chunked = true;
+        } else if !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") {
+            let coding = Named(coding);
+            return Err(Trouble::protocol(format!(
+                "the body has the transfer coding {coding}, which was not asked for"
+            )));
+        }
+    }
+    Ok(chunked)
+}
+
+/// Adds a line of a header that is a list.
+fn joined(before: Option<String>, line: String) -> Option<String> {
+    Some(match before {
+        Some(before) => format!("{before}, {line}"),
+        None => line,
+    })
 }
 
 impl Head {
@@ -91,11 +149,11 @@ impl Head {
             } else if is("content-length") {
                 let value = text().parse().ok();
                 if value.is_none() || (length.is_some() && length != value) {
-                    return Err(Trouble::Protocol("the length of the body is nonsense"));
+                    return Err(Trouble::protocol("the length of the body is nonsense"));
                 }
                 length = value;
             } else if is("transfer-encoding") {
-                chunked = text().to_ascii_lowercase().ends_with("chunked");
+                chunked |= is_chunked(&text())?;
             } else if is("connection") {
                 let text = text().to_ascii_lowercase();
                 head.keeps_alive = match head.keeps_alive {
@@ -105,13 +163,10 @@ impl Head {
             } else if is("location") {
                 head.location = Some(text());
             } else if is("content-encoding") {
-                head.content_coding = Some(text().to_ascii_lowercase());
+                let line = text().to_ascii_lowercase();
+                head.content_coding = joined(head.content_coding.take(), line);
             } else if is("x-robots-tag") {
-                let line = text();
-                head.robots_tag = Some(match head.robots_tag.take() {
-                    Some(before) => format!("{before}, {line}"),
-                    None => line,
-                });
+                head.robots_tag = joined(head.robots_tag.take(), text());
             } else if is("retry-after") {
                 head.retry_after = text().parse().ok().map(Duration::from_secs);
             }
@@ -125,18 +180,21 @@ impl Head {
         Ok(head)
     }
 
+    /// The words behind the status, or nothing.
+    pub(super) fn reason(&self) -> String {
+        let reason = parse(&self.raw, |parsed, _| parsed.reason.map(str::to_owned));
+        reason.ok().flatten().unwrap_or_default()
+    }
+
     /// The value of a header in a head that was kept, if it is plain text.
     pub(crate) fn find(raw: &[u8], name: &str) -> Option<String> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut parsed = httparse::Response::new(&mut headers);
-        parsed.parse(raw).ok()?;
-        let found = parsed
-            .headers
-            .iter()
-            .find(|header| header.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(found.value)
-            .ok()
-            .map(|value| value.trim().to_owned())
+        let value = parse(raw, |parsed, _| {
+            let mut headers = parsed.headers.iter();
+            let found = headers.find(|header| header.name.eq_ignore_ascii_case(name))?;
+            let value = std::str::from_utf8(found.value).ok()?;
+            Some(value.trim().to_owned())
+        });
+        value.ok().flatten()
     }
 
     /// The head for a body that stands whole behind it: transfer coding out, length in.

@@ -13,6 +13,18 @@
 //! openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 36500 \
 //!   -extfile extensions -out server.pem
 //! ```
+//!
+//! And two that sign themselves, with the same key, and the second names no host:
+//!
+//! ```sh
+//! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 \
+//!   -keyout own.key -out own.pem -subj '/CN=test' -addext subjectAltName=IP:127.0.0.1
+//! openssl req -x509 -key own.key -days 36500 -out nameless.pem -subj '/CN=127.0.0.1'
+//! ```
+
+mod answers;
+mod proxies;
+pub(crate) mod server;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -45,9 +57,13 @@ struct Server {
 
 impl Server {
     fn start(len: usize) -> Server {
+        Server::with("server.pem", "server.key", len)
+    }
+
+    fn with(certificate: &str, key: &str, len: usize) -> Server {
         let file = |name: &str| certificates().join(name);
-        let chain = rustls::pki_types::CertificateDer::pem_file_iter(file("server.pem")).unwrap();
-        let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
+        let chain = rustls::pki_types::CertificateDer::pem_file_iter(file(certificate)).unwrap();
+        let key = PrivateKeyDer::from_pem_file(file(key)).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -55,6 +71,10 @@ impl Server {
             .with_no_client_auth()
             .with_single_cert(chain.map(Result::unwrap).collect(), key)
             .unwrap();
+        Server::serve(config, len)
+    }
+
+    fn serve(config: ServerConfig, len: usize) -> Server {
         let config = Arc::new(config);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -85,10 +105,12 @@ impl Server {
         let ask = Ask {
             agent: "test".into(),
             gzip: false,
+            extras: Arc::default(),
         };
         let mut request = Vec::new();
         ask.write(&url, &Conditional::default(), &mut request);
-        Client::new(tls.clone(), LIMITS).exchange(&url, &request, Body::default(), kept)
+        let client = Client::new(tls.clone(), LIMITS, Arc::default());
+        client.exchange(&url, &request, Body::default(), kept)
     }
 }
 
@@ -140,6 +162,70 @@ fn who_cannot_prove_who_it_is_gets_no_answer() {
     let own = Tls::new(Some(&certificates().join("ca.pem"))).unwrap();
     let what = refused(&own, "localhost");
     assert!(what.contains("not valid for name"), "{what}");
+}
+
+/// What a client that trusts one file says to a server with one certificate.
+fn asked_with(ca: &str, certificate: &str, key: &str, host: &str) -> Result<Response, String> {
+    let server = Server::with(certificate, key, 1);
+    let tls = Tls::new(Some(&certificates().join(ca))).unwrap();
+    let answer = server.ask(&tls, host, &mut None);
+    answer.map_err(|trouble| trouble.to_string())
+}
+
+#[test]
+fn a_certificate_that_is_named_is_trusted() {
+    assert!(asked_with("own.pem", "own.pem", "own.key", "127.0.0.1").is_ok());
+    // One that an authority has signed, too, and then without the authority.
+    assert!(asked_with("server.pem", "server.pem", "server.key", "127.0.0.1").is_ok());
+    let what = asked_with("own.pem", "own.pem", "own.key", "localhost").unwrap_err();
+    assert!(what.contains("not valid for name"), "{what}");
+    let what = asked_with("nameless.pem", "nameless.pem", "own.key", "127.0.0.1").unwrap_err();
+    assert!(
+        what.contains("-addext subjectAltName=IP:127.0.0.1"),
+        "{what}"
+    );
+    let what = asked_with("nameless.pem", "nameless.pem", "own.key", "localhost").unwrap_err();
+    assert!(
+        what.contains("-addext subjectAltName=DNS:localhost"),
+        "{what}"
+    );
+}
+
+/// Only the very same certificate: another of the same name, or of the same key, is not.
+#[test]
+fn a_certificate_that_is_not_named_is_not_trusted() {
+    for ca in ["server.pem", "nameless.pem"] {
+        let what = asked_with(ca, "own.pem", "own.key", "127.0.0.1").unwrap_err();
+        assert!(
+            what.contains("is not from an authority that is trusted"),
+            "{what}"
+        );
+        assert!(
+            what.ends_with("name it or its authority with --ca"),
+            "{what}"
+        );
+    }
+}
+
+/// A certificate is public: a server that shows it must have its key.
+#[test]
+fn a_server_without_the_key_of_its_certificate_is_not_trusted() {
+    let file = |name: &str| certificates().join(name);
+    let chain = rustls::pki_types::CertificateDer::pem_file_iter(file("own.pem")).unwrap();
+    let chain: Vec<_> = chain.map(Result::unwrap).collect();
+    let provider = rustls::crypto::ring::default_provider();
+    let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
+    let key = provider.key_provider.load_private_key(key).unwrap();
+    let stolen = Arc::new(rustls::sign::CertifiedKey::new(chain, key));
+    let config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(stolen)));
+    let server = Server::serve(config, 1);
+    let tls = Tls::new(Some(&file("own.pem"))).unwrap();
+    let what = server.ask(&tls, "127.0.0.1", &mut None).unwrap_err();
+    assert!(what.to_string().contains("BadSignature"), "{what}");
 }
 
 #[test]
