@@ -1,6 +1,6 @@
 //! `--warc`: every exchange into a web archive, from all threads.
 //!
-//! 1. An exchange is in the file, whole, before its page is committed.
+//! 1. An exchange is in the file, whole, before its page (or what robots.txt said) is committed.
 //! 2. Each commit says where the archive ends ([`Archive::end`]). After a kill, the next run cuts the
 //!    file there: a torn record goes, and so does an exchange whose page is fetched again.
 //!
@@ -19,7 +19,7 @@ use criba::Db;
 use url::Url;
 
 use crate::failure::Failure;
-use crate::http::Response;
+use crate::http::{Cut, Response};
 use crate::keys;
 use crate::warc::{Exchange, WarcWriter};
 
@@ -32,6 +32,7 @@ pub(crate) struct Archive {
     /// Bytes of whole records that the system has.
     end: AtomicU64,
     path: String,
+    db: Db,
 }
 
 struct Writing {
@@ -68,6 +69,7 @@ impl Archive {
             writing: Mutex::new(Some(Writing { writer, file })),
             end: AtomicU64::new(end),
             path: shown,
+            db: db.clone(),
         })
     }
 
@@ -85,7 +87,12 @@ impl Archive {
             request,
             response_head: &response_head,
             body: &response.wire,
-            truncated: response.truncated,
+            truncated: response.cut.map(|cut| match cut {
+                Cut::Length => "length",
+                Cut::Time => "time",
+                Cut::Disconnect => "disconnect",
+                Cut::Nonsense => "unspecified",
+            }),
         };
         let mut slot = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writing = slot.take().ok_or_else(|| broken(&self.path))?;
@@ -104,6 +111,12 @@ impl Archive {
     /// Where the whole records end, for the commit of a page whose exchange was added.
     pub(crate) fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
+    }
+
+    /// Commits where the whole records end, for an exchange that is not one of a page. Commits of
+    /// this value follow each other: the caller holds the lock under which pages are committed.
+    pub(crate) fn commit_end(&self) -> Result<(), Failure> {
+        Ok(self.db.put(keys::ARCHIVE_END, encode_end(self.end()))?)
     }
 
     /// Everything survives a power loss when this returns.

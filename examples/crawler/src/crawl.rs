@@ -10,10 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crawl::{Job, Next, Work};
 
+use url::Url;
+
 use crate::archive::Archive;
 use crate::core::Core;
 use crate::failure::Failure;
-use crate::http::{Ask, Body, Client, Conditional, Connection, Head};
+use crate::http::{Ask, Body, Client, Conditional, Connection, Head, Response};
 use crate::outcome::{Outcome, Reading};
 use crate::page;
 use crate::pool::Pool;
@@ -231,9 +233,15 @@ impl<'a> Fetcher<'a> {
         let Taken { work, mut kept } = taken;
         let state = match work {
             Work::Ask(origin) => {
-                let answer = rules::fetch(client, ask, &origin, &mut kept);
+                let mut keep = |url: &Url, request: &[u8], response: &Response| {
+                    let archive = crawl.archive.as_ref();
+                    archive.map_or(Ok(()), |archive| archive.add(url, request, response))
+                };
+                let answer = rules::fetch(client, ask, &origin, &mut kept, &mut keep)?;
                 let mut state = crawl.lock();
                 state.pool.give(&origin, kept);
+                // Before the store believes the answer: it is not asked for again then.
+                crawl.archive.as_ref().map_or(Ok(()), Archive::commit_end)?;
                 state.core.finish_robots(&origin, answer)?;
                 state
             }

@@ -32,8 +32,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) response_head: &'a [u8],
     /// Its body, without transfer encoding; `response_head` must agree with it.
     pub(crate) body: &'a [u8],
-    /// The body was cut at the limit of the crawl.
-    pub(crate) truncated: bool,
+    /// Why the body is not whole, in the words of the standard, if it is not.
+    pub(crate) truncated: Option<&'static str>,
 }
 
 type Digest = [u8; 20];
@@ -85,7 +85,9 @@ impl WarcWriter {
         self.room.clear();
         self.room.shrink_to(ROOM_KEPT_MAX);
         let payload: Digest = Sha1::digest(exchange.body).into();
+        // What is cut refers to nothing: a reader could not tell that it was.
         let first = self.written.get(&payload);
+        let first = first.filter(|_| exchange.truncated.is_none());
         let kind = if first.is_some() {
             "revisit"
         } else {
@@ -102,8 +104,8 @@ impl WarcWriter {
             record.field("WARC-Refers-To-Date", &first.date);
             self.write(record, &[exchange.response_head])?;
         } else {
-            if exchange.truncated {
-                record.field("WARC-Truncated", "length");
+            if let Some(why) = exchange.truncated {
+                record.field("WARC-Truncated", why);
             }
             self.write(record, &[exchange.response_head, exchange.body])?;
             self.remember(payload, exchange);
@@ -117,7 +119,7 @@ impl WarcWriter {
     }
 
     fn remember(&mut self, payload: Digest, exchange: &Exchange<'_>) {
-        let is_worth_it = exchange.body.len() >= REVISIT_BYTES_MIN && !exchange.truncated;
+        let is_worth_it = exchange.body.len() >= REVISIT_BYTES_MIN && exchange.truncated.is_none();
         if is_worth_it && self.written.len() < BODIES_KEPT_MAX {
             let place = Place {
                 url: exchange.url.as_str().into(),
@@ -273,7 +275,7 @@ pub(crate) mod tests {
                 request: b"GET / HTTP/1.1\r\n\r\n",
                 response_head: b"HTTP/1.1 200 OK\r\n\r\n",
                 body,
-                truncated: body.starts_with(b"cut"),
+                truncated: body.starts_with(b"cut").then_some("length"),
             };
             bytes.extend_from_slice(writer.add(&exchange).unwrap());
         }
@@ -331,6 +333,39 @@ pub(crate) mod tests {
         );
         assert_eq!(block, b"HTTP/1.1 200 OK\r\n\r\n");
         assert_eq!(field(&records[7].0, "WARC-Type"), Some("response"));
+    }
+
+    #[test]
+    fn a_body_that_is_cut_refers_to_nothing_and_is_not_referred_to() {
+        let body = [b'x'; 300];
+        let url = Url::parse("http://h/").unwrap();
+        let mut writer = WarcWriter::default();
+        let mut bytes = Vec::new();
+        for truncated in [Some("disconnect"), None, Some("time"), None] {
+            let exchange = Exchange {
+                url: &url,
+                at: at(0),
+                request: b"GET / HTTP/1.1\r\n\r\n",
+                response_head: b"HTTP/1.1 200 OK\r\n\r\n",
+                body: &body,
+                truncated,
+            };
+            bytes.extend_from_slice(writer.add(&exchange).unwrap());
+        }
+        let (records, _) = records_of(&bytes);
+        let shown = |(head, _): &(String, Vec<u8>)| {
+            let truncated = field(head, "WARC-Truncated").map(str::to_owned);
+            (field(head, "WARC-Type").unwrap().to_owned(), truncated)
+        };
+        let shown: Vec<_> = records.iter().step_by(2).map(shown).collect();
+        let expected = [
+            ("response", Some("disconnect")),
+            ("response", None),
+            ("response", Some("time")),
+            ("revisit", None),
+        ];
+        let expected = expected.map(|(kind, why)| (kind.to_owned(), why.map(str::to_owned)));
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use url::Url;
 use super::{crawl, open, records};
 use crate::args::Args;
 use crate::failure::Exit;
+use crate::http::tests::server::{Server, Then, answer};
 use crate::record::State;
 use crate::setup::Plan;
 use crate::site::{Served, Site};
@@ -87,7 +88,19 @@ impl Place {
         let bytes = fs::read(self.archive()).unwrap_or_default();
         let (bodies, rest) = bodies(&bytes);
         let mut pages = 0;
-        for record in records(&open(&self.store())).into_values() {
+        let store = open(&self.store());
+        let robots = self.root.join("/robots.txt").unwrap();
+        let origins = store.db().keyspace("origins").unwrap();
+        if origins
+            .contains_key(crawl::keys::origin(&robots))
+            .unwrap()
+        {
+            assert!(
+                bodies.contains_key(robots.as_str()),
+                "robots.txt is not archived"
+            );
+        }
+        for record in records(&store).into_values() {
             if !matches!(record.state, State::Failed | State::Disallowed) {
                 let found = bodies.get(&record.url).into_iter().flatten();
                 let is_there = found.clone().any(|hash| *hash == record.content_hash);
@@ -215,4 +228,149 @@ fn a_file_of_something_else_is_left_alone() {
     fs::write(place.archive(), ours).unwrap();
     place.crawl(&[]);
     assert_eq!(place.check().1, 0);
+}
+
+/// A site with exchanges of each kind, among them such that no page comes of.
+fn odd_answers(request: &str) -> (Vec<u8>, Then) {
+    let headers: Vec<String> = (0..300).map(|number| format!("X-{number}: 1")).collect();
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+    let half = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\nhalf".to_vec();
+    match request.split(' ').nth(1).unwrap() {
+        "/robots.txt" => answer("301 Moved", &["Location: /robots"], b""),
+        "/robots" => answer("200 OK", &[], b"User-agent: *\nDisallow: /no\n"),
+        "/" => answer(
+            "200 OK",
+            &headers,
+            b"<a href=cut>1</a><a href=br>2</a><a href=no>3</a>",
+        ),
+        "/cut" => (half, Then::Close),
+        "/br" => answer("200 OK", &["Content-Encoding: br"], b"\x0b\x02\x80page\x03"),
+        _ => answer("404 Not Found", &[], b""),
+    }
+}
+
+/// The responses for a URL: why it was cut, and the block.
+fn responses(records: &[(String, Vec<u8>)], url: &Url) -> Vec<(Option<String>, String)> {
+    let of_url = |(head, _): &&(String, Vec<u8>)| {
+        field(head, "WARC-Target-URI") == Some(url.as_str())
+            && field(head, "WARC-Type") == Some("response")
+    };
+    let read = |(head, block): &(String, Vec<u8>)| {
+        let truncated = field(head, "WARC-Truncated").map(str::to_owned);
+        (truncated, String::from_utf8_lossy(block).into_owned())
+    };
+    records.iter().filter(of_url).map(read).collect()
+}
+
+#[test]
+fn every_exchange_is_in_the_archive() {
+    let server = Server::start(odd_answers);
+    let dir = tempfile::tempdir().unwrap();
+    let (store, archive) = (dir.path().join("store"), dir.path().join("site.warc.gz"));
+    let options = ["--warc", archive.to_str().unwrap(), "--attempts", "2"];
+    let summary = crawl(&server.url("/"), &store, &options);
+    assert_eq!((summary.pages, summary.failed), (1, 2));
+    let bytes = fs::read(&archive).unwrap();
+    let (found, rest) = records_of(&bytes);
+    assert_eq!(rest, b"");
+    let check = |path: &str, count: usize, truncated: Option<&str>, parts: &[&str]| {
+        let responses = responses(&found, &server.url(path));
+        assert_eq!(responses.len(), count, "{path}");
+        for (found, block) in responses {
+            assert_eq!(found.as_deref(), truncated, "{path}");
+            assert!(parts.iter().all(|part| block.contains(part)), "{block}");
+        }
+    };
+    check("/robots.txt", 1, None, &["\r\nLocation: /robots\r\n"]);
+    check(
+        "/robots",
+        1,
+        None,
+        &["\r\n\r\nUser-agent: *\nDisallow: /no\n"],
+    );
+    check(
+        "/",
+        1,
+        None,
+        &["\r\nX-0: 1\r\n", "\r\nX-299: 1\r\n", "\r\n\r\n<a href=cut>"],
+    );
+    // Both attempts.
+    check("/cut", 2, Some("disconnect"), &["\r\n\r\nhalf"]);
+    check("/br", 2, None, &["\r\n\r\n\u{b}\u{2}\u{fffd}page\u{3}"]);
+    check("/no", 0, None, &[]);
+    let records = records(&Db::open(&store).unwrap());
+    let why = |path: &str| {
+        let url = server.url(path);
+        let mut records = records.values();
+        let record = records.find(|record| record.url == url.as_str()).unwrap();
+        assert_eq!(record.state, State::Failed);
+        record.title.clone()
+    };
+    assert_eq!(why("/cut"), "the connection ended before the answer did");
+    let coded = "the body has the content coding \"br\", which was not asked for";
+    assert_eq!(why("/br"), coded);
+}
+
+/// robots.txt that cannot be had is no reason to lose what came instead.
+#[test]
+fn a_failed_robots_txt_is_in_the_archive() {
+    let server = Server::start(|_| answer("503 Busy", &[], b"not now"));
+    let dir = tempfile::tempdir().unwrap();
+    let (store, archive) = (dir.path().join("store"), dir.path().join("site.warc.gz"));
+    let options = ["--warc", archive.to_str().unwrap(), "--attempts", "2"];
+    let summary = crawl(&server.url("/"), &store, &options);
+    assert_eq!((summary.pages, summary.hosts_held), (0, 1));
+    let bytes = fs::read(&archive).unwrap();
+    let (found, rest) = records_of(&bytes);
+    let url = server.url("/robots.txt");
+    let asked = found.iter().filter(|(head, _)| {
+        field(head, "WARC-Target-URI") == Some(url.as_str())
+            && field(head, "WARC-Type") == Some("request")
+    });
+    assert_eq!((asked.count(), rest.len()), (2, 0));
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, name) = entry
+            .map(|entry| (entry.path(), entry.file_name()))
+            .unwrap();
+        match path.is_dir() {
+            true => copy(&path, &to.join(name)),
+            false => drop(fs::copy(&path, to.join(name)).unwrap()),
+        }
+    }
+}
+
+/// The store believes robots.txt for a day, so it must be in the archive from then on.
+#[test]
+fn a_kill_behind_robots_txt_keeps_it_in_the_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let (live, killed) = (dir.path().join("live"), dir.path().join("killed"));
+    let (from, to) = (live.clone(), killed.clone());
+    let server = Server::start(move |request| match request.split(' ').nth(1) {
+        Some("/robots.txt") => answer("200 OK", &[], b"User-agent: *\n"),
+        _ => {
+            // What a kill at this moment would leave.
+            copy(&from, &to);
+            answer("200 OK", &[], b"page")
+        }
+    });
+    let crawl_in = |folder: &Path, pages: &str| {
+        let archive = folder.join("site.warc.gz");
+        let options = ["--warc", archive.to_str().unwrap(), "--pages", pages];
+        crawl(&server.url("/"), &folder.join("store"), &options);
+        bodies(&fs::read(archive).unwrap())
+    };
+    let (robots, page) = (server.url("/robots.txt"), server.url("/"));
+    fs::create_dir(&live).unwrap();
+    let (kept, _) = crawl_in(&live, "1");
+    assert!(kept.contains_key(robots.as_str()) && kept.contains_key(page.as_str()));
+    let (kept, rest) = crawl_in(&killed, "0");
+    assert!(kept.contains_key(robots.as_str()) && !kept.contains_key(page.as_str()));
+    assert_eq!(rest, 0);
+    let db = Db::open(killed.join("store")).unwrap();
+    let known = db.get(keys::robots(keys::origin(&robots))).unwrap();
+    assert!(known.is_some(), "the store did not know robots.txt yet");
 }
