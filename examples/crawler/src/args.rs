@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::failure;
 use crate::filter_choice::FilterChoice;
+use crate::request_options::RequestOptions;
 use crate::scope::Scope;
 use crate::seen::Mode;
 
@@ -89,6 +90,9 @@ pub(crate) struct Args {
     /// Trust the certificates in this PEM file too, of authorities or of servers, for https
     #[arg(long, value_name = "FILE", help_heading = "How fast")]
     pub(crate) ca: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) requests: RequestOptions,
 
     /// What says whether a URL was seen
     #[arg(

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crawl::{Job, Next, Work};
-
 use url::Url;
 
 use crate::archive::Archive;

@@ -91,13 +91,17 @@ impl Plan {
             whole: 6 * silence,
             body_bytes: args.max_bytes,
         };
+        let hosts = args.requests.host_settings()?;
+        let extras = args
+            .requests
+            .extras(&hosts, args.scope.into(), &self.seeds)?;
         Ok(Fetching {
-            client: Client::new(tls, limits, Arc::default()),
+            client: Client::new(tls, limits, Arc::clone(&extras)),
             // Archives keep bodies as they came; uncompressed ones can be read by everyone.
             ask: Ask {
                 agent: args.agent.clone(),
                 gzip: args.warc.is_none(),
-                extras: Arc::default(),
+                extras,
             },
             reading: Reading {
                 normal,

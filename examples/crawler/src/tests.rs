@@ -1,6 +1,7 @@
 //! Whole crawls of a small embedded site, by what its server saw and what the store holds.
 
 mod archive;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
