@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::addresses::Addresses;
 use crate::failure::Failure;
+use crate::hosts::{HostSection, HostSettings};
 use crate::keys::{ARCHIVE_END, Kept};
 use crate::outcome::{Links, Outcome};
 use crate::record::{Kind, Record, State};
@@ -39,7 +40,7 @@ pub(crate) struct Pace {
 }
 
 /// How far a crawl goes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Bounds {
     pub(crate) seeds: Vec<Url>,
     pub(crate) scope: Scope,
@@ -55,9 +56,24 @@ pub(crate) struct Bounds {
     /// The product token that robots.txt knows us by.
     pub(crate) product: String,
     pub(crate) pace: Pace,
+    /// What the user has set for single hosts.
+    pub(crate) hosts: HostSettings,
 }
 
 impl Bounds {
+    /// The pace of an origin: that of its host, if the user has set one.
+    fn pace_of(&self, origin: &str) -> Pace {
+        let url = Url::parse(origin).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let set = self.hosts.of(host);
+        Pace {
+            connections: set
+                .and_then(HostSection::connections)
+                .unwrap_or(self.pace.connections),
+            delay: set.and_then(HostSection::delay).unwrap_or(self.pace.delay),
+        }
+    }
+
     /// Why a URL is not for this crawl.
     fn unwanted(&self, url: &Url, found: Found) -> Option<&'static str> {
         if !self.scope.contains(&self.seeds, url) {
@@ -169,7 +185,7 @@ impl Core {
         if self.rest.bounds.sitemaps {
             self.enter_sitemaps(&robots)?;
         }
-        let pace = self.rest.bounds.pace;
+        let pace = self.rest.bounds.pace_of(origin);
         let manners = Manners {
             connections: pace.connections,
             delay: pace.delay.max(robots.crawl_delay().unwrap_or_default()),

@@ -49,7 +49,7 @@ pub(crate) struct HostSection {
 
 #[cfg_attr(
     not(test),
-    expect(dead_code, reason = "pace, budget and patterns are not used yet")
+    expect(dead_code, reason = "budget and patterns are not used yet")
 )]
 impl HostSection {
     /// Requests under way at the host, from 1 to 1,024.
@@ -109,10 +109,6 @@ impl HostSettings {
     }
 
     /// The section that counts for a host, which is written as [`url::Url::host_str`] has it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "pace, budget and patterns are not used yet")
-    )]
     pub(crate) fn of(&self, host: &str) -> Option<&HostSection> {
         self.sections.get(host)
     }

@@ -14,6 +14,7 @@ use crate::args::Args;
 use crate::core::{Bounds, Core, Pace};
 use crate::crawl::{Crawl, Fetching, now_ms};
 use crate::failure::Failure;
+use crate::hosts::HostSettings;
 use crate::http::{Ask, Client, Limits, Tls};
 use crate::keys::Kept;
 use crate::near;
@@ -69,7 +70,7 @@ impl Plan {
         }
     }
 
-    fn fetching(&self) -> Result<Fetching, Failure> {
+    fn fetching(&self, hosts: &HostSettings) -> Result<Fetching, Failure> {
         let args = &self.args;
         let tls = Tls::new(args.ca.as_deref())
             .map_err(|what| Failure::Usage(format!("--ca: {}", common::escape::Plain(&what))))?;
@@ -91,10 +92,9 @@ impl Plan {
             whole: 6 * silence,
             body_bytes: args.max_bytes,
         };
-        let hosts = args.requests.host_settings()?;
         let extras = args
             .requests
-            .extras(&hosts, args.scope.into(), &self.seeds)?;
+            .extras(hosts, args.scope.into(), &self.seeds)?;
         Ok(Fetching {
             client: Client::new(tls, limits, Arc::clone(&extras)),
             // Archives keep bodies as they came; uncompressed ones can be read by everyone.
@@ -111,7 +111,7 @@ impl Plan {
         })
     }
 
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self, hosts: HostSettings) -> Bounds {
         let args = &self.args;
         let product = args.agent.split(['/', ' ']).next().unwrap_or_default();
         Bounds {
@@ -125,6 +125,7 @@ impl Plan {
             backoff: Duration::from_millis(args.backoff),
             product: product.to_owned(),
             pace: self.pace(),
+            hosts,
         }
     }
 
@@ -182,14 +183,15 @@ impl Plan {
 
     /// Crawls, and leaves everything in the store.
     pub(crate) fn run(&self) -> Result<(Summary, Series), Failure> {
-        let (fetching, seen) = (self.fetching()?, self.seen()?);
+        let hosts = self.args.requests.host_settings()?;
+        let (fetching, seen) = (self.fetching(&hosts)?, self.seen()?);
         let (store, kept) = self.open_store()?;
         let db = store.db().clone();
         let archive = self.args.warc.as_deref();
         let archive = archive.map(|path| Archive::open(path, &db)).transpose()?;
         let seen = seen.open(&store)?;
         let crawl = crawl::Crawl::open(store, seen, self.args.depth.is_some())?;
-        let core = Core::open(crawl, kept.clone(), self.bounds())?;
+        let core = Core::open(crawl, kept.clone(), self.bounds(hosts))?;
         let mut progress = Progress::new(self.args.quiet);
         let crawl = Crawl::new(core, fetching, archive);
         let (summary, series) = crawl.run(|point, hosts| progress.show(point, hosts))?;

@@ -91,10 +91,7 @@ impl Place {
         let store = open(&self.store());
         let robots = self.root.join("/robots.txt").unwrap();
         let origins = store.db().keyspace("origins").unwrap();
-        if origins
-            .contains_key(crawl::keys::origin(&robots))
-            .unwrap()
-        {
+        if origins.contains_key(crawl::keys::origin(&robots)).unwrap() {
             assert!(
                 bodies.contains_key(robots.as_str()),
                 "robots.txt is not archived"
@@ -298,7 +295,7 @@ fn every_exchange_is_in_the_archive() {
     check("/cut", 2, Some("disconnect"), &["\r\n\r\nhalf"]);
     check("/br", 2, None, &["\r\n\r\n\u{b}\u{2}\u{fffd}page\u{3}"]);
     check("/no", 0, None, &[]);
-    let records = records(&Db::open(&store).unwrap());
+    let records = records(&open(&store));
     let why = |path: &str| {
         let url = server.url(path);
         let mut records = records.values();
@@ -370,7 +367,8 @@ fn a_kill_behind_robots_txt_keeps_it_in_the_archive() {
     let (kept, rest) = crawl_in(&killed, "0");
     assert!(kept.contains_key(robots.as_str()) && !kept.contains_key(page.as_str()));
     assert_eq!(rest, 0);
-    let db = Db::open(killed.join("store")).unwrap();
-    let known = db.get(keys::robots(keys::origin(&robots))).unwrap();
+    let store = open(&killed.join("store"));
+    let origins = store.db().keyspace("origins").unwrap();
+    let known = origins.get(crawl::keys::origin(&robots)).unwrap();
     assert!(known.is_some(), "the store did not know robots.txt yet");
 }

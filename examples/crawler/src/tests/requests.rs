@@ -181,7 +181,7 @@ fn a_sitemap_that_breaks_off() {
     let store = dir.path().join("store");
     let summary = crawl(&server.url("/"), &store, &[]);
     assert_eq!(summary.pages, 2);
-    let records = records(&criba::Db::open(&store).unwrap());
+    let records = records(&super::open(&store));
     let maps = records
         .into_values()
         .filter(|record| record.state == State::Sitemap);
