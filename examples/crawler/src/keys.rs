@@ -30,17 +30,17 @@ pub(crate) struct Kept {
     pub(crate) origins: Keyspace,
 }
 
-/// Of lookups that hardly ever find something, a Bloom filter keeps all but one in a hundred from
-/// the disk.
-const BLOOM: FilterPolicy = FilterPolicy::Bloom { bits_per_key: 10.0 };
+/// Half of all bodies are new. A Bloom filter keeps nearly all lookups of these from the disk.
+const CONTENTS: FilterPolicy = FilterPolicy::Bloom { bits_per_key: 10.0 };
 
 impl Kept {
     /// Opens them, or makes those that are not there.
     pub(crate) fn open(db: &Db) -> Result<Kept, Failure> {
         Ok(Kept {
-            // Each page is asked for once, to be sure that it was not fetched before.
-            pages: db.keyspace_with("pages", |options| options.filter(BLOOM))?,
-            contents: db.keyspace_with("contents", |options| options.filter(BLOOM))?,
+            // Each page is asked for before it is put. Its number is beyond those of nearly all
+            // segments, so that the ranges of their keys answer.
+            pages: db.keyspace("pages")?,
+            contents: db.keyspace_with("contents", |options| options.filter(CONTENTS))?,
             // There are few.
             origins: db.keyspace("origins")?,
         })
