@@ -201,6 +201,7 @@ impl Step<'_> {
             attempts: 0,
             kind: found.kind,
             again: false,
+            from: self.done.as_ref().map(|job| job.place.id),
         };
         self.wait(keys::origin(url), place, entry, Instant::now());
         Ok(Some(id))

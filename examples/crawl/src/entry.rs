@@ -20,18 +20,22 @@ pub struct Entry {
     pub kind: u8,
     /// It was fetched before and is to be fetched again.
     pub again: bool,
+    /// Number of the page that led to it first; `None` for one that no page led to.
+    pub from: Option<u64>,
 }
 
 impl Entry {
     /// The value in the frontier.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.url.len() + 6);
+        let mut out = Vec::with_capacity(self.url.len() + 9);
         let flags = u64::from(self.again) | u64::from(self.kind) << 1;
         for number in [
             flags,
             self.depth.into(),
             self.hops.into(),
             self.attempts.into(),
+            // 0 is none. A number is below 2^64 - 1: that many addresses do not fit a store.
+            self.from.map_or(0, |page| page.wrapping_add(1)),
         ] {
             put_number(&mut out, number);
         }
@@ -48,6 +52,7 @@ impl Entry {
         let mut reader = Reader(bytes);
         let flags = reader.number()?;
         let (depth, hops, attempts) = (reader.small()?, reader.small()?, reader.small()?);
+        let from = reader.number()?.checked_sub(1);
         Ok(Entry {
             url: reader.rest_as_text()?.to_owned(),
             depth,
@@ -55,6 +60,7 @@ impl Entry {
             attempts,
             kind: u8::try_from(flags >> 1).ok().ok_or(Malformed)?,
             again: flags & 1 != 0,
+            from,
         })
     }
 }
@@ -77,9 +83,16 @@ mod tests {
             attempts: 2,
             kind: 255,
             again: true,
+            from: None,
         };
-        assert_eq!(Entry::decode(&entry.encode()).unwrap(), entry);
-        assert!(Entry::decode(b"\0\0").is_err());
-        assert!(Entry::decode(&[0xff, 0x7f, 0, 0, 0]).is_err());
+        for from in [None, Some(0), Some(1 << 40)] {
+            let entry = Entry {
+                from,
+                ..entry.clone()
+            };
+            assert_eq!(Entry::decode(&entry.encode()).unwrap(), entry);
+        }
+        assert!(Entry::decode(b"\0\0\0\0").is_err());
+        assert!(Entry::decode(&[0xff, 0x7f, 0, 0, 0, 0]).is_err());
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "BYTES",
-        default_value = "8388608",
+        default_value = "67108864",
         help_heading = "How fast"
     )]
     pub(crate) max_bytes: usize,
@@ -152,9 +152,17 @@ pub(crate) struct Args {
     /// Print one JSON object instead of the summary
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Write a report with plots
+    /// Write a report with plots and tables
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
+    /// Write what happened to each URL, one JSON object a line; a later run goes on behind what is
+    /// there
+    ///
+    /// Keys, event "page": time url status state depth from type title bytes wire_bytes ms links cut
+    /// noindex duplicate_of. Event "trouble", for each retry and each failure: time url status why
+    /// attempt given_up.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) log: Option<PathBuf>,
     /// Write every exchange to a web archive (name it .warc.gz): a new file, or that of the last
     /// run
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -162,6 +170,10 @@ pub(crate) struct Args {
     /// Write the URL of each page in the store, a line each, with its status
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) list: Option<PathBuf>,
+    /// Write each URL that answered 4xx or 5xx or not at all, one JSON object a line, with pages
+    /// that link to it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) broken: Option<PathBuf>,
     /// No progress line
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,

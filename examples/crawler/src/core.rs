@@ -15,6 +15,7 @@ use crate::addresses::Addresses;
 use crate::failure::Failure;
 use crate::hosts::{HostSection, HostSettings};
 use crate::keys::{ARCHIVE_END, Kept};
+use crate::log::{Ended, Log, Trouble};
 use crate::outcome::{Links, Outcome};
 use crate::record::{Kind, Record, State};
 use crate::robots::Robots;
@@ -94,6 +95,7 @@ pub(crate) struct Core {
     crawl: Crawl,
     kept: Kept,
     rest: Rest,
+    log: Option<Log>,
     /// Attempts to get robots.txt, of origins where it failed.
     robots_attempts: BTreeMap<Arc<str>, u32>,
 }
@@ -107,7 +109,12 @@ struct Rest {
 
 impl Core {
     /// Goes on with a crawl, and enters the seeds that are new.
-    pub(crate) fn open(crawl: Crawl, kept: Kept, bounds: Bounds) -> Result<Core, Failure> {
+    pub(crate) fn open(
+        crawl: Crawl,
+        kept: Kept,
+        bounds: Bounds,
+        log: Option<Log>,
+    ) -> Result<Core, Failure> {
         let mut core = Core {
             crawl,
             kept,
@@ -116,6 +123,7 @@ impl Core {
                 left_out: BTreeMap::new(),
                 counts: Summary::default(),
             },
+            log,
             robots_attempts: BTreeMap::new(),
         };
         let seeds: Addresses = core.rest.bounds.seeds.iter().collect();
@@ -164,7 +172,17 @@ impl Core {
             Answer::Unreachable(why) => {
                 let attempts = self.robots_attempts.entry(Arc::clone(origin)).or_default();
                 *attempts += 1;
-                if *attempts < self.rest.bounds.attempts {
+                let given_up = *attempts >= self.rest.bounds.attempts;
+                if let Some(log) = &mut self.log {
+                    log.trouble(&Trouble {
+                        url: &format!("{origin}/robots.txt"),
+                        why: &why,
+                        status: 0,
+                        attempt: *attempts,
+                        given_up,
+                    })?;
+                }
+                if !given_up {
                     let pause = self.rest.bounds.backoff * (1 << (*attempts - 1).min(10));
                     self.crawl.ask_again(origin, Instant::now() + pause);
                 } else {
@@ -218,11 +236,17 @@ impl Core {
         &mut self,
         job: Job,
         outcome: Outcome,
+        took: Duration,
         archived: Option<u64>,
     ) -> Result<(), Failure> {
         let Core {
-            crawl, kept, rest, ..
+            crawl,
+            kept,
+            rest,
+            log,
+            ..
         } = self;
+        let ended = log.is_some().then(|| Ended::of(&job, &outcome, took));
         let (id, now) = (job.place.id, crawl.now());
         let key = keys::number(id);
         let mut step = crawl.finish(job);
@@ -243,17 +267,34 @@ impl Core {
                 rest.trouble(&mut step, (why, status, pause), now)
             }
         };
-        if let Some(record) = record {
+        if let Some(record) = &record {
             let mut pages = step.batch().keyspace(&kept.pages);
             pages.put(key, record.encode());
         }
-        Ok(step.commit()?)
+        step.commit()?;
+        if let (Some(log), Some(ended)) = (log, ended) {
+            log.ended(&ended, record.as_ref(), kept, rest.bounds.attempts)?;
+        }
+        Ok(())
     }
 
-    /// The head that a page had when it was fetched, for a conditional request.
+    /// Everything in the log is on disk when this returns.
+    pub(crate) fn finish_log(&mut self) -> Result<(), Failure> {
+        self.log.take().map_or(Ok(()), Log::finish)
+    }
+
+    /// The head that a page had when it was fetched, for a conditional request. One whose body was
+    /// cut has none: it is to be sent again, and may be whole then.
     pub(crate) fn head_before(&self, id: u64) -> Result<Vec<u8>, Failure> {
         match self.kept.pages.get(keys::number(id))? {
-            Some(value) => Ok(Record::decode(&value)?.head),
+            Some(value) => {
+                let record = Record::decode(&value)?;
+                Ok(if record.truncated {
+                    Vec::new()
+                } else {
+                    record.head
+                })
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -265,10 +306,6 @@ impl Core {
     /// Fetches that have begun and not ended.
     pub(crate) fn under_way(&self) -> usize {
         self.crawl.under_way()
-    }
-
-    pub(crate) fn origins(&self) -> usize {
-        self.crawl.origins()
     }
 
     /// Where the crawl stands.
@@ -311,6 +348,7 @@ impl Rest {
         };
         let id = step.id();
         self.counts.fetches += 1;
+        self.counts.cut += u64::from(record.truncated);
         if !entry.again && kept.pages.contains_key(keys::number(id))? {
             self.counts.fetched_twice += 1;
         }

@@ -19,6 +19,7 @@ use crate::outcome::{Outcome, Reading};
 use crate::page;
 use crate::pool::Pool;
 use crate::rules;
+use crate::signals;
 use crate::summary::{Point, Series, Summary};
 
 /// How pages are fetched and read.
@@ -51,7 +52,21 @@ struct State {
     /// Who is to be woken then.
     watcher: thread::Thread,
     failure: Option<Failure>,
+    /// A signal has come: what is under way is finished, and nothing more is begun.
+    is_stopping: bool,
 }
+
+/// Where a crawl stands, for whoever looks on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) point: Point,
+    /// Requests under way.
+    pub(crate) under_way: usize,
+    pub(crate) is_stopping: bool,
+}
+
+/// Looks are at most this far apart, so that a signal is soon obeyed.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Points that a series holds; with more, every second one goes.
 const POINTS_MAX: usize = 1000;
@@ -66,6 +81,7 @@ impl Crawl {
             ended: None,
             watcher: thread::current(),
             failure: None,
+            is_stopping: false,
         };
         Crawl {
             core: Mutex::new(state),
@@ -75,11 +91,9 @@ impl Crawl {
         }
     }
 
-    /// Crawls to the end. `watch` is called now and then with where it stands.
-    pub(crate) fn run(
-        self,
-        mut watch: impl FnMut(&Point, usize),
-    ) -> Result<(Summary, Series), Failure> {
+    /// Crawls to the end, or until a signal asks for it. `watch` is called now and then with where it
+    /// stands.
+    pub(crate) fn run(self, mut watch: impl FnMut(&Look)) -> Result<(Summary, Series), Failure> {
         let began = Instant::now();
         let mut series = Series::default();
         {
@@ -103,10 +117,13 @@ impl Crawl {
         if let Some(archive) = self.archive {
             archive.finish()?;
         }
+        state.core.finish_log()?;
+        let summary = state.core.summary();
         Ok((
             Summary {
                 took,
-                ..state.core.summary()
+                is_stopped: state.is_stopping && summary.waiting > 0,
+                ..summary
             },
             series,
         ))
@@ -117,15 +134,26 @@ impl Crawl {
     }
 
     /// Looks at the crawl until its last thread has ended.
-    fn watch(&self, began: Instant, series: &mut Series, watch: &mut impl FnMut(&Point, usize)) {
+    fn watch(&self, began: Instant, series: &mut Series, watch: &mut impl FnMut(&Look)) {
         let mut pause = Duration::from_millis(10);
+        let mut next_point = Duration::ZERO;
         let mut state = self.lock();
         while state.running > 0 {
-            let point = state.core.point(began.elapsed());
-            let origins = state.core.origins();
+            if !state.is_stopping && signals::asked_to_stop() {
+                state.is_stopping = true;
+                self.work.notify_all();
+            }
+            let look = Look {
+                point: state.core.point(began.elapsed()),
+                under_way: state.core.under_way(),
+                is_stopping: state.is_stopping,
+            };
             drop(state);
-            watch(&point, origins);
-            series.points.push(point);
+            watch(&look);
+            if look.point.at >= next_point {
+                series.points.push(look.point);
+                next_point = look.point.at + pause;
+            }
             if series.points.len() > POINTS_MAX {
                 let mut number = 0;
                 series.points.retain(|_| {
@@ -134,7 +162,7 @@ impl Crawl {
                 });
                 pause = (2 * pause).min(Duration::from_secs(60));
             }
-            thread::park_timeout(pause);
+            thread::park_timeout(pause.min(LOOK));
             state = self.lock();
         }
     }
@@ -174,7 +202,7 @@ impl Crawl {
     /// Waits for work; `None` when the crawl is over.
     fn take<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<Option<Taken>, Failure> {
         loop {
-            if state.failure.is_some() {
+            if state.failure.is_some() || state.is_stopping {
                 return Ok(None);
             }
             let wait = match state.core.next()? {
@@ -245,12 +273,14 @@ impl<'a> Fetcher<'a> {
                 state
             }
             Work::Fetch(job) => {
+                let began = Instant::now();
                 let (outcome, bytes) = self.fetch(&job, &mut kept)?;
+                let took = began.elapsed();
                 let mut state = crawl.lock();
                 state.pool.give(&job.origin, kept);
                 state.core.add_bytes(bytes);
                 let archived = crawl.archive.as_ref().map(Archive::end);
-                state.core.finish(*job, outcome, archived)?;
+                state.core.finish(*job, outcome, took, archived)?;
                 state
             }
         };

@@ -4,12 +4,12 @@
 //! `cargo run --release -p criba-crawler -- URL...` crawls for real. `docs/crawler.md` says more.
 //!
 //! Results go to standard output, progress and errors to standard error.
-#![expect(clippy::print_stderr, reason = "a program says what went wrong")]
 
 mod address;
 mod addresses;
 mod archive;
 mod args;
+mod broken;
 mod by_host;
 mod core;
 mod crawl;
@@ -21,9 +21,11 @@ mod hosts;
 mod http;
 mod keys;
 mod list;
+mod log;
 mod near;
 mod numbers;
 mod outcome;
+mod output;
 mod page;
 mod pool;
 mod print;
@@ -34,17 +36,21 @@ mod request_options;
 mod robots;
 mod rules;
 mod scope;
+mod seeds;
 mod seen;
 mod setup;
+mod signals;
 mod simhash;
 mod site;
 mod sitemap;
 mod summary;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod trap;
 mod warc;
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -52,16 +58,16 @@ use clap::Parser as _;
 
 use crate::args::Args;
 use crate::failure::{Exit, Failure};
+use crate::output::Output;
 use crate::seen::Mode;
-use crate::setup::Plan;
-use crate::summary::{Series, Summary};
+use crate::setup::{Ended, Plan};
 
 fn main() -> ExitCode {
     common::memory::give_back();
     match run(&Args::parse()) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            say(format_args!("error: {failure}"));
             failure.exit().into()
         }
     }
@@ -71,23 +77,54 @@ fn run(args: &Args) -> Result<Exit, Failure> {
     if args.urls.is_empty() {
         return demonstrate(args);
     }
-    let (summary, series) = Plan::of(args.clone())?.run()?;
-    show(args, &summary, &series)?;
-    let nothing = summary.pages == 0 && summary.failed > 0;
-    Ok(if nothing || summary.hosts_held > 0 {
-        Exit::Incomplete
-    } else {
-        Exit::Done
+    let plan = Plan::of(args.clone())?;
+    signals::listen().map_err(Failure::io("cannot listen to signals"))?;
+    crawl_to_the_end(&plan)
+}
+
+/// Crawls, and says how it went in all ways that were asked for.
+fn crawl_to_the_end(plan: &Plan) -> Result<Exit, Failure> {
+    let report = open_report(&plan.args)?;
+    let Ended {
+        mut summary,
+        series,
+        mut written,
+    } = plan.crawl()?;
+    written = written.and(write_report(report, || report::html(&summary, &series)));
+    summary.peak_rss_bytes = common::memory::peak_bytes();
+    for warning in print::warnings(&summary, plan.args.max_bytes) {
+        say(format_args!("{warning}"));
+    }
+    print(&match plan.args.json {
+        true => format!("{}\n", print::json(&summary)),
+        false => print::text(&summary),
+    })?;
+    written?;
+    let is_incomplete = summary.is_stopped || summary.hosts_held > 0 || !summary.no_seed.is_empty();
+    Ok(match is_incomplete {
+        true => Exit::Incomplete,
+        false => Exit::Done,
     })
+}
+
+fn open_report(args: &Args) -> Result<Option<Output>, Failure> {
+    args.html.as_deref().map(Output::create).transpose()
+}
+
+fn write_report(report: Option<Output>, page: impl FnOnce() -> String) -> Result<(), Failure> {
+    let Some(mut report) = report else {
+        return Ok(());
+    };
+    report.write(page());
+    report.finish()
 }
 
 /// Runs the demo.
 fn demonstrate(args: &Args) -> Result<Exit, Failure> {
+    let report = open_report(args)?;
     if args.curves {
         let curves = demo::curves::run(args)?;
-        if let Some(path) = &args.html {
-            setup::write_file(path, report::curves(&curves).as_bytes())?;
-        }
+        write_report(report, || report::curves(&curves))?;
         print(&if args.json {
             format!("{}\n", demo::curves::json(&curves))
         } else {
@@ -96,10 +133,7 @@ fn demonstrate(args: &Args) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let shown = demo::run(args)?;
-    if let Some(path) = &args.html {
-        let page = report::demo(&shown);
-        setup::write_file(path, page.as_bytes())?;
-    }
+    write_report(report, || report::demo(&shown))?;
     print(&if args.json {
         format!("{}\n", demo::json(&shown))
     } else {
@@ -109,35 +143,32 @@ fn demonstrate(args: &Args) -> Result<Exit, Failure> {
     let is_exact = args.pages.is_none() && args.seen != Mode::FilterOnly;
     let mut exit = Exit::Done;
     if is_exact && !shown.compared.is_right() {
-        eprintln!(
-            "error: the crawl is not what the site calls for: {:?}",
-            shown.compared
-        );
+        let compared = &shown.compared;
+        say(format_args!(
+            "error: the crawl is not what the site calls for: {compared:?}"
+        ));
         exit = Exit::Wrong;
     }
     for row in shown.larger.wrong() {
         let (name, missed, twice) = (row.name, row.missed, row.twice);
-        eprintln!("error: {name}: {missed} pages missed, {twice} fetched twice");
+        say(format_args!(
+            "error: {name}: {missed} pages missed, {twice} fetched twice"
+        ));
         exit = Exit::Wrong;
     }
     Ok(exit)
 }
 
-fn show(args: &Args, summary: &Summary, series: &Series) -> Result<(), Failure> {
-    if let Some(path) = &args.html {
-        setup::write_file(path, report::html(summary, series).as_bytes())?;
-    }
-    print(&if args.json {
-        format!("{}\n", print::json(summary))
-    } else {
-        print::text(summary)
-    })
-}
-
 fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(Failure::io("cannot write the summary")),
     }
+}
+
+/// A line on standard error. If that cannot be written, there is nowhere else to say it.
+fn say(line: fmt::Arguments<'_>) {
+    writeln!(io::stderr(), "{line}").unwrap_or_default();
 }

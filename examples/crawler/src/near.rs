@@ -4,9 +4,6 @@
 //! are grouped by each band in turn, and compared within their group. This is done once, at the
 //! end, and takes 24 bytes of memory for each page.
 
-use criba::Keyspace;
-
-use crate::failure::Failure;
 use crate::record::{Record, State};
 use crate::simhash;
 
@@ -16,19 +13,29 @@ const BITS_MAX: u32 = 3;
 /// groups; beyond this, pages may be missed in the count.
 const NEIGHBOURS_MAX: usize = 512;
 
-/// Pages in the store that are nearly, but not exactly, another one.
-pub(crate) fn count(all: &Keyspace) -> Result<u64, Failure> {
-    let mut pages = Vec::new();
-    for entry in all.iter() {
-        let record = Record::decode(&entry?.1)?;
+/// Pages to compare.
+#[derive(Debug, Default)]
+pub(crate) struct Near {
+    /// Hash of the body in two halves, which is 24 bytes with the simhash and not 32, and the
+    /// simhash.
+    pages: Vec<([u64; 2], u64)>,
+}
+
+impl Near {
+    pub(crate) fn add(&mut self, record: &Record) {
         if record.state == State::Fetched && record.simhash != 0 {
-            pages.push((record.content_hash, record.simhash));
+            let (high, low) = (record.content_hash >> 64, record.content_hash);
+            self.pages.push(([high as u64, low as u64], record.simhash));
         }
     }
-    pages.sort_unstable();
-    pages.dedup_by_key(|(content, _)| *content);
-    let hashes: Vec<u64> = pages.into_iter().map(|(_, hash)| hash).collect();
-    Ok(near(&hashes))
+
+    /// Pages that are nearly, but not exactly, another one.
+    pub(crate) fn count(mut self) -> u64 {
+        self.pages.sort_unstable();
+        self.pages.dedup_by_key(|(content, _)| *content);
+        let hashes: Vec<u64> = self.pages.into_iter().map(|(_, hash)| hash).collect();
+        near(&hashes)
+    }
 }
 
 /// How many of these are close to another one.

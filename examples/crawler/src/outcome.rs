@@ -199,6 +199,8 @@ fn record(state: State, job: &Job, response: &Response, now: u64) -> Record {
         head: head.raw[..head.raw.len().min(HEAD_KEPT_MAX)].to_vec(),
         content_hash: xxhash_rust::xxh3::xxh3_128(response.body()),
         truncated: response.truncated,
+        bytes: response.body().len() as u64,
+        wire_bytes: response.wire.len() as u64,
         ..Record::bare(state, &job.entry.url, job.entry.depth, now)
     }
 }

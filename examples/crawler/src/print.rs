@@ -34,23 +34,25 @@ fn crawl(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     line(
         "pages",
         format!(
-            "{} fetched, {} redirects, {} client errors, {} failed, {} not modified, {} retries; {}",
+            "{} fetched, {} redirects, {} client errors, {} failed, {} not modified, {} retries, {} cut; {}",
             grouped(summary.pages),
             grouped(summary.redirects),
             grouped(summary.client_errors),
             grouped(summary.failed),
             grouped(summary.not_modified),
             grouped(summary.retries),
+            grouped(summary.cut),
             bytes(summary.body_bytes),
         ),
     );
     line(
         "URLs",
         format!(
-            "{} discovered, {} waiting, {} forbidden by robots.txt",
+            "{} discovered, {} waiting, {} forbidden by robots.txt, {} broken",
             grouped(summary.urls_discovered),
             grouped(summary.waiting),
             grouped(summary.disallowed),
+            grouped(summary.found.broken),
         ),
     );
     if !summary.left_out.is_empty() {
@@ -119,7 +121,7 @@ fn seen(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     line(
         "answered",
         format!(
-            "{} by the front, {} by memory, {} without a segment, {} by filters, {} verified on disk",
+            "{} by the front, {} by the memtable, {} by ranges, {} by filters, {} verified on disk",
             grouped(seen.answered_by_front),
             grouped(seen.answered_by_memtable),
             grouped(seen.answered_by_ranges),
@@ -130,14 +132,34 @@ fn seen(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     line(
         "disk",
         format!(
-            "{} false positives; {} blocks asked for, {} read ({:.6} per check), {} without filters",
-            grouped(seen.false_positives),
-            grouped(seen.blocks),
+            "{} reads of files ({:.6} per check), {} false positives",
             grouped(seen.disk_reads),
             seen.disk_reads_per_check(),
-            grouped(seen.blocks_without_filters),
+            grouped(seen.false_positives),
         ),
     );
+}
+
+/// Lines that the user has to know of, with what to do.
+pub(crate) fn warnings(summary: &Summary, max_bytes: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    if summary.cut > 0 {
+        lines.push(format!(
+            "warning: cut at {max_bytes} bytes: {} of the pages; to have them whole, crawl again with \
+             `--recrawl --max-bytes N` and a larger N",
+            grouped(summary.cut)
+        ));
+    }
+    for seed in &summary.no_seed {
+        lines.push(format!("warning: nothing came of {}", Plain(seed)));
+    }
+    if summary.is_stopped {
+        lines.push(format!(
+            "stopped; {} URLs wait: run it again to go on",
+            grouped(summary.waiting)
+        ));
+    }
+    lines
 }
 
 /// The summary as one object.
@@ -145,6 +167,7 @@ pub(crate) fn json(summary: &Summary) -> Value {
     let mut object = Map::new();
     for part in [
         json_crawl(summary),
+        json_found(summary),
         json_seen(summary),
         json_answers(&summary.seen),
     ] {
@@ -188,6 +211,24 @@ fn json_crawl(summary: &Summary) -> Value {
         "near_duplicates": summary.near_duplicates,
         "not_canonical": summary.not_canonical,
         "noindex": summary.noindex,
+    })
+}
+
+/// Counts over the pages of all runs, as one object.
+fn json_found(summary: &Summary) -> Value {
+    let found = &summary.found;
+    let statuses: Map<String, Value> = found
+        .statuses
+        .iter()
+        .map(|(status, count)| (status.to_string(), json!(count)))
+        .collect();
+    json!({
+        "statuses": statuses,
+        "broken": found.broken,
+        "cut": summary.cut,
+        "cut_pages": found.cut,
+        "stopped": summary.is_stopped,
+        "no_seed": summary.no_seed,
     })
 }
 

@@ -45,6 +45,18 @@ impl State {
         State::Disallowed,
         State::Sitemap,
     ];
+
+    /// Its name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Fetched => "fetched",
+            State::Redirect => "redirect",
+            State::Refused => "refused",
+            State::Failed => "failed",
+            State::Disallowed => "disallowed",
+            State::Sitemap => "sitemap",
+        }
+    }
 }
 
 /// Everything known about a URL that is no longer in the frontier.
@@ -67,6 +79,11 @@ pub(crate) struct Record {
     /// The page names another URL as canonical.
     pub(crate) not_canonical: bool,
     pub(crate) truncated: bool,
+    /// Length of the decoded body.
+    pub(crate) bytes: u64,
+    /// Length of the body as it came.
+    pub(crate) wire_bytes: u64,
+    /// Title of the page; the reason, where there was no answer.
     pub(crate) title: String,
     /// Numbers of the URLs it links to, ascending.
     pub(crate) links: Vec<u64>,
@@ -87,6 +104,8 @@ impl Record {
             noindex: false,
             not_canonical: false,
             truncated: false,
+            bytes: 0,
+            wire_bytes: 0,
             title: String::new(),
             links: Vec::new(),
         }
@@ -104,6 +123,8 @@ impl Record {
             self.depth.into(),
             self.status.into(),
             self.fetched_at,
+            self.bytes,
+            self.wire_bytes,
         ] {
             put_number(&mut out, number);
         }
@@ -128,6 +149,7 @@ impl Record {
         let depth = reader.small()?;
         let status = reader.number()? as u16;
         let fetched_at = reader.number()?;
+        let (bytes, wire_bytes) = (reader.number()?, reader.number()?);
         let (hash, simhash) = (reader.array()?, reader.array()?);
         let mut record = Record {
             status,
@@ -136,6 +158,8 @@ impl Record {
             noindex: flags & 1 != 0,
             not_canonical: flags & 2 != 0,
             truncated: flags & 4 != 0,
+            bytes,
+            wire_bytes,
             ..Record::bare(state, reader.text()?, depth, fetched_at)
         };
         record.head = reader.bytes()?.to_vec();
@@ -161,6 +185,9 @@ mod tests {
             content_hash: u128::MAX - 5,
             simhash: 1 << 63 | 7,
             not_canonical: true,
+            truncated: true,
+            bytes: 1 << 33,
+            wire_bytes: 300,
             title: "t".into(),
             links: vec![0, 1, 700, u64::MAX],
             ..Record::bare(State::Fetched, "http://a/", 9, 1 << 41)

@@ -1,6 +1,6 @@
 //! From the command line to a crawl, and from a crawl to its files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +11,22 @@ use crawl::{Entry, Error, Settings, Store, keys};
 use crate::address::Normal;
 use crate::archive::Archive;
 use crate::args::Args;
+use crate::broken;
 use crate::core::{Bounds, Core, Pace};
 use crate::crawl::{Crawl, Fetching, now_ms};
 use crate::failure::Failure;
 use crate::hosts::HostSettings;
 use crate::http::{Ask, Client, Limits, Tls};
 use crate::keys::Kept;
-use crate::near;
+use crate::log::Log;
 use crate::outcome::Reading;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::record::{Kind, Record, State};
+use crate::seeds;
 use crate::seen;
-use crate::summary::{Series, Summary};
+use crate::summary::{Findings, Series, Summary};
+use crate::survey::Survey;
 use crate::trap::TrapLimits;
 
 /// URLs in the cache in front, unless the user says otherwise.
@@ -90,7 +94,8 @@ impl Plan {
         let limits = Limits {
             silence,
             whole: 6 * silence,
-            body_bytes: args.max_bytes,
+            // One byte more is asked for, to see whether there is more.
+            body_bytes: args.max_bytes.min(usize::MAX >> 1),
         };
         let extras = args
             .requests
@@ -159,7 +164,7 @@ impl Plan {
     fn open_store(&self) -> Result<(Store, Kept), Failure> {
         let store = Store::open(&self.store, self.settings());
         let store = store.map_err(|error| match error {
-            Error::NotOurs { .. } => Failure::Usage(format!("{error} with --store")),
+            Error::NotOurs { .. } => Failure::NotOurs(format!("{error} with --store")),
             Error::Partition { found } => Failure::Usage(format!(
                 "this store was made with --partition {found}; say so again, or choose another --store"
             )),
@@ -181,21 +186,34 @@ impl Plan {
         Ok((store, kept))
     }
 
-    /// Crawls, and leaves everything in the store.
+    /// Crawls, leaves everything in the store, and writes the files that were asked for.
     pub(crate) fn run(&self) -> Result<(Summary, Series), Failure> {
+        let ended = self.crawl()?;
+        ended.written?;
+        Ok((ended.summary, ended.series))
+    }
+
+    /// The same, and a file that could not be written takes nothing else away.
+    pub(crate) fn crawl(&self) -> Result<Ended, Failure> {
         let hosts = self.args.requests.host_settings()?;
         let (fetching, seen) = (self.fetching(&hosts)?, self.seen()?);
+        let mut files = Files::open(&self.args)?;
         let (store, kept) = self.open_store()?;
-        let db = store.db().clone();
+        let (db, known) = (store.db().clone(), store.clone());
         let archive = self.args.warc.as_deref();
         let archive = archive.map(|path| Archive::open(path, &db)).transpose()?;
         let seen = seen.open(&store)?;
         let crawl = crawl::Crawl::open(store, seen, self.args.depth.is_some())?;
-        let core = Core::open(crawl, kept.clone(), self.bounds(hosts))?;
+        let core = Core::open(crawl, kept.clone(), self.bounds(hosts), files.log.take())?;
         let mut progress = Progress::new(self.args.quiet);
         let crawl = Crawl::new(core, fetching, archive);
-        let (summary, series) = crawl.run(|point, hosts| progress.show(point, hosts))?;
+        let (summary, series) = crawl.run(|look| progress.show(look))?;
         drop(progress);
+        let summary = Summary {
+            no_seed: seeds::no_seed(&known, &kept, &self.seeds)?,
+            ..self.surveyed(summary, &kept, &mut files)?
+        };
+        let written = files.finish();
         let stats = db.stats();
         let filters = stats
             .segments()
@@ -204,18 +222,75 @@ impl Plan {
             seeds: self.seeds.iter().map(|seed| seed.to_string()).collect(),
             seen_mode: self.args.seen.name().into(),
             partition: crawl::Partition::from(self.args.partition).name().into(),
-            near_duplicates: near::count(&kept.pages)?,
             store_bytes: stats.segments().map(|segment| segment.file_bytes).sum(),
             filter_bytes: filters.map(|filter| filter.pinned_bytes).sum(),
             written_bytes: stats.written_bytes,
             peak_rss_bytes: common::memory::peak_bytes(),
             ..summary
         };
-        if let Some(path) = &self.args.list {
-            write_file(path, crate::list::pages(&kept.pages)?.as_bytes())?;
+        let closed = db.close().map_err(Failure::from);
+        Ok(Ended {
+            summary,
+            series,
+            written: written.and(closed),
+        })
+    }
+
+    /// Adds the counts over all pages, and writes the files that are made of them.
+    fn surveyed(
+        &self,
+        summary: Summary,
+        kept: &Kept,
+        files: &mut Files,
+    ) -> Result<Summary, Failure> {
+        let has_report = self.args.html.is_some();
+        let mut survey = Survey::of(&kept.pages, has_report, files.list.as_mut())?;
+        let near_duplicates = survey.near_duplicates();
+        let mut first_broken = Vec::new();
+        if has_report || files.broken.is_some() {
+            first_broken = broken::write(&kept.pages, &survey.broken, files.broken.as_mut())?;
         }
-        db.close()?;
-        Ok((summary, series))
+        Ok(Summary {
+            near_duplicates,
+            found: Findings {
+                first_broken,
+                ..survey.findings()
+            },
+            ..summary
+        })
+    }
+}
+
+/// A crawl that has ended, by itself or because it was asked to.
+pub(crate) struct Ended {
+    pub(crate) summary: Summary,
+    pub(crate) series: Series,
+    /// Whether the store and all files are whole and on disk.
+    pub(crate) written: Result<(), Failure>,
+}
+
+/// The files that are open while the crawl runs, beside the archive.
+struct Files {
+    list: Option<Output>,
+    broken: Option<Output>,
+    log: Option<Log>,
+}
+
+impl Files {
+    fn open(args: &Args) -> Result<Files, Failure> {
+        let create = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
+        Ok(Files {
+            list: create(&args.list)?,
+            broken: create(&args.broken)?,
+            log: args.log.as_deref().map(Log::open).transpose()?,
+        })
+    }
+
+    /// Both are tried, whatever becomes of the other.
+    fn finish(self) -> Result<(), Failure> {
+        let finish = |file: Option<Output>| file.map_or(Ok(()), Output::finish);
+        let (list, broken) = (finish(self.list), finish(self.broken));
+        list.and(broken)
     }
 }
 
@@ -236,10 +311,4 @@ fn again(entry: criba::Result<(criba::Slice, criba::Slice)>) -> Result<(u64, Ent
         ..Entry::default()
     };
     Ok((id, entry))
-}
-
-/// Writes a file that the user has named.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    #[expect(clippy::disallowed_methods, reason = "the user names this file")]
-    std::fs::write(path, bytes).map_err(Failure::io(format!("cannot write {}", path.display())))
 }

@@ -29,8 +29,15 @@ pub(crate) struct Summary {
     pub(crate) retries: u64,
     /// URLs that robots.txt forbids.
     pub(crate) disallowed: u64,
-    /// URLs still waiting in the frontier: a limit was reached, or a host is held.
+    /// Pages whose body was cut at `--max-bytes`.
+    pub(crate) cut: u64,
+    /// URLs still waiting in the frontier: a limit was reached, a host is held, or the crawl was
+    /// stopped.
     pub(crate) waiting: u64,
+    /// A signal has stopped the crawl before its end.
+    pub(crate) is_stopped: bool,
+    /// Why nothing came of the seeds, some of them; empty if one of them was fetched.
+    pub(crate) no_seed: Vec<String>,
     /// Hosts whose robots.txt could not be reached; their URLs wait.
     pub(crate) hosts_held: u64,
     /// Some of them, each with the reason. Text from the network.
@@ -65,6 +72,9 @@ pub(crate) struct Summary {
     pub(crate) not_canonical: u64,
     pub(crate) noindex: u64,
 
+    /// Counts over the pages of all runs.
+    pub(crate) found: Findings,
+
     /// Bytes of all segments of the store.
     pub(crate) store_bytes: u64,
     /// Bytes that filters hold in memory.
@@ -84,6 +94,58 @@ impl Summary {
             0.0
         }
     }
+}
+
+/// Counts over the records of all pages. Text is from the network.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Findings {
+    /// Statuses with the number of addresses that answered with them; 0 is for no answer.
+    pub(crate) statuses: Vec<(u16, u64)>,
+    /// Addresses that answered 4xx or 5xx, or not at all.
+    pub(crate) broken: u64,
+    /// Some that were cut at `--max-bytes`.
+    pub(crate) cut: Vec<String>,
+
+    // The following are collected for the report only.
+    /// Hosts with the most pages.
+    pub(crate) hosts: Vec<Host>,
+    /// Reasons why addresses were not fetched, the most frequent ones.
+    pub(crate) reasons: Vec<Reason>,
+    /// The first broken addresses.
+    pub(crate) first_broken: Vec<Broken>,
+}
+
+/// Pages of a host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Host {
+    /// `scheme://host:port`.
+    pub(crate) origin: String,
+    pub(crate) pages: u64,
+    pub(crate) failed: u64,
+    /// Bytes of bodies as they came over the wire.
+    pub(crate) bytes: u64,
+}
+
+/// Why addresses were not fetched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reason {
+    pub(crate) why: String,
+    pub(crate) count: u64,
+    /// One of them.
+    pub(crate) example: String,
+}
+
+/// An address that links lead to in vain.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Broken {
+    pub(crate) url: String,
+    /// 0 for no answer.
+    pub(crate) status: u16,
+    pub(crate) why: String,
+    /// Pages that link to it.
+    pub(crate) links: u64,
+    /// Addresses of some of them.
+    pub(crate) linked_from: Vec<String>,
 }
 
 /// How the crawl went, in at most some thousand points.

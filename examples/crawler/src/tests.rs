@@ -1,7 +1,11 @@
 //! Whole crawls of a small embedded site, by what its server saw and what the store holds.
 
 mod archive;
+mod exits;
+mod findings;
+mod program;
 mod requests;
+mod stops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -198,7 +198,7 @@ fn record_id() -> io::Result<String> {
 }
 
 /// `2026-01-31T12:00:00.123456Z`
-fn date(at: SystemTime) -> String {
+pub(crate) fn date(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = civil(days);

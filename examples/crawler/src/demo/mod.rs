@@ -106,6 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<Shown, Failure> {
         store: None,
         warc: None,
         list: None,
+        log: None,
+        broken: None,
         ..args.clone()
     };
     let (followed, _, _) = embedded::run(again)?;

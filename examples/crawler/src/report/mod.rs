@@ -1,6 +1,7 @@
 //! The crawl as a page: one file, nothing fetched, readable on light and dark screens.
 
 mod demo;
+mod found;
 mod html;
 mod plot;
 
@@ -48,28 +49,30 @@ fn crawl_parts(summary: &Summary, series: &Series) -> String {
     let points = thinned(&series.points);
     format!(
         "<p class=\"conclusion\">{conclusion}</p>\n\
-         <div class=\"beside plots\">\n{figures}</div>\n<div class=\"beside\">\n{tables}</div>\n",
+         <div class=\"beside plots\">\n{figures}</div>\n<div class=\"beside\">\n{tables}</div>\n{found}",
         conclusion = Html(&conclusion(summary)),
         figures = figures(&points),
         tables = tables(summary),
+        found = found::tables(summary),
     )
 }
 
 fn conclusion(summary: &Summary) -> String {
     let seen = &summary.seen;
     format!(
-        "{} pages in {:.1} s, {} a second. Of {} links that were looked up, {} led to something new. \
-         {} lookups read a data block from the file, {:.4} for each; without filters they would have \
-         asked for {} blocks, with them they asked for {}.",
+        "{} pages in {:.1} s. {} links were looked up, and {} of them were new. The cache of recent \
+         URLs answered {} lookups, the memtable {}, the ranges of the segments {} (none could have \
+         the URL), the filters {}, and {} were verified on disk. That took {} reads of files.",
         grouped(summary.pages),
         summary.took.as_secs_f64(),
-        grouped(summary.pages_per_s().round() as u64),
         grouped(seen.checks),
         grouped(seen.new),
+        grouped(seen.answered_by_front),
+        grouped(seen.answered_by_memtable),
+        grouped(seen.answered_by_ranges),
+        grouped(seen.answered_by_filter),
+        grouped(seen.verified_on_disk),
         grouped(seen.disk_reads),
-        seen.disk_reads_per_check(),
-        grouped(seen.blocks_without_filters),
-        grouped(seen.blocks),
     )
 }
 
@@ -106,17 +109,22 @@ fn figures(points: &[Point]) -> String {
             ],
         ),
         figure(
-            "Data blocks that the lookups asked for",
+            "Where lookups were answered",
             "seconds",
             &[
-                line("none", "without filters", |point| {
-                    point.seen.blocks_without_filters
-                }),
-                line("second", "with filters", |point| point.seen.blocks),
-                line("first", "of these, read from the file", |point| {
-                    point.seen.disk_reads
+                line("none", "recent URLs", |point| point.seen.answered_by_front),
+                line("third", "memtable", |point| point.seen.answered_by_memtable),
+                line("fourth", "ranges", |point| point.seen.answered_by_ranges),
+                line("second", "filters", |point| point.seen.answered_by_filter),
+                line("first", "verified on disk", |point| {
+                    point.seen.verified_on_disk
                 }),
             ],
+        ),
+        figure(
+            "Reads of files for the lookups",
+            "seconds",
+            &[line("first", "reads", |point| point.seen.disk_reads)],
         ),
         figure(
             "New among the links looked up, %",
@@ -187,6 +195,8 @@ fn fetched(summary: &Summary) -> Vec<(&'static str, String)> {
         ("Refused (4xx)", grouped(summary.client_errors)),
         ("Retries", grouped(summary.retries)),
         ("Given up", grouped(summary.failed)),
+        ("Cut at --max-bytes", grouped(summary.cut)),
+        ("Broken addresses, all runs", grouped(summary.found.broken)),
         ("Forbidden by robots.txt", grouped(summary.disallowed)),
         ("Still waiting", grouped(summary.waiting)),
         ("Hosts", grouped(summary.hosts)),
@@ -237,7 +247,7 @@ fn seen(summary: &Summary, seen: &SeenCounts) -> Vec<(&'static str, String)> {
             "Of these in vain: false positives",
             grouped(seen.false_positives),
         ),
-        ("Data blocks read from the file", grouped(seen.disk_reads)),
+        ("Reads of files", grouped(seen.disk_reads)),
         (
             "Reads for each lookup",
             format!("{:.5}", seen.disk_reads_per_check()),
@@ -286,6 +296,11 @@ fn wide_table(title: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
     )
 }
 
+/// The same for cells that are mostly text.
+fn text_table(title: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
+    wide_table(title, heads, rows).replacen("<table>", "<table class=\"text\">", 1)
+}
+
 fn megabytes(bytes: u64) -> String {
     format!(
         "{}.{:02}",
@@ -299,6 +314,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::summary::{Broken, Findings, Host, Reason};
 
     fn series(count: u64) -> Series {
         let point = |n: u64| Point {
@@ -320,6 +336,30 @@ mod tests {
         }
     }
 
+    fn evil_findings(evil: &str) -> Findings {
+        Findings {
+            statuses: vec![(0, 1), (200, 5)],
+            broken: 2000,
+            cut: vec![evil.into()],
+            hosts: vec![Host {
+                origin: evil.into(),
+                ..Host::default()
+            }],
+            reasons: vec![Reason {
+                why: evil.into(),
+                count: 1,
+                example: evil.into(),
+            }],
+            first_broken: vec![Broken {
+                url: evil.into(),
+                status: 404,
+                why: evil.into(),
+                links: 11,
+                linked_from: vec![evil.into(); 10],
+            }],
+        }
+    }
+
     #[test]
     fn the_page_stands_alone_and_escapes() {
         let evil = "<script>alert('x')</script>\u{202e}\0";
@@ -329,16 +369,21 @@ mod tests {
             partition: evil.into(),
             left_out: vec![(evil.into(), 3)],
             missed: Some(0),
+            found: evil_findings(evil),
             ..Summary::default()
         };
         let page = html(&summary, &series(1000));
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
         assert!(!page.contains(['\u{202e}', '\0']));
-        assert_eq!(page.matches("<svg ").count(), 5);
+        assert_eq!(page.matches("<svg ").count(), 6);
         for foreign in ["src=", "href=", "url(", "@import", "NaN", "inf"] {
             assert!(!page.contains(foreign), "{foreign}");
         }
-        for tag in ["table", "figure", "svg", "div", "tr", "td", "p", "h2"] {
+        assert!(page.contains("and 1 more") && page.contains("The first 1 of 2,000"));
+        let tags = [
+            "table", "figure", "svg", "div", "tr", "td", "p", "h2", "details", "summary",
+        ];
+        for tag in tags {
             let opened = page.matches(&format!("<{tag}>")).count()
                 + page.matches(&format!("<{tag} ")).count();
             assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
@@ -347,9 +392,39 @@ mod tests {
     }
 
     #[test]
+    fn the_conclusion_counts_every_answer() {
+        let seen = SeenCounts {
+            checks: 1_500,
+            new: 300,
+            answered_by_front: 900,
+            answered_by_memtable: 200,
+            answered_by_ranges: 100,
+            answered_by_filter: 180,
+            verified_on_disk: 120,
+            disk_reads: 77,
+            blocks_without_filters: 999_999,
+            ..SeenCounts::default()
+        };
+        let summary = Summary {
+            pages: 40,
+            seen,
+            ..Summary::default()
+        };
+        assert_eq!(
+            conclusion(&summary),
+            "40 pages in 0.0 s. 1,500 links were looked up, and 300 of them were new. The cache of \
+             recent URLs answered 900 lookups, the memtable 200, the ranges of the segments 100 \
+             (none could have the URL), the filters 180, and 120 were verified on disk. That took \
+             77 reads of files."
+        );
+        // It would be a saving in requests to a cache.
+        assert!(!html(&summary, &Series::default()).contains("999,999"));
+    }
+
+    #[test]
     fn a_crawl_of_nothing_has_a_page() {
         let page = html(&Summary::default(), &Series::default());
-        assert_eq!(page.matches("<svg ").count(), 5);
+        assert_eq!(page.matches("<svg ").count(), 6);
         assert!(!page.contains("NaN"));
     }
 
