@@ -81,6 +81,7 @@ impl Crawl {
             new: HashMap::new(),
             done: None,
             pause: None,
+            was_asked: true,
             totals: self.store.totals,
             crawl: self,
         }
@@ -142,6 +143,8 @@ pub struct Step<'a> {
     new: HashMap<Box<str>, u64>,
     done: Option<Job>,
     pause: Option<Instant>,
+    /// A request was sent for the page.
+    was_asked: bool,
     totals: Totals,
 }
 
@@ -165,6 +168,16 @@ impl Step<'_> {
     /// nothing: ask [`Step::discover`].
     pub fn recent(&mut self, address: &str) -> Option<u64> {
         self.crawl.seen.recent(address)
+    }
+
+    /// The number of an address that was discovered in an earlier batch. No account is kept of this
+    /// lookup.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn number_of(&self, address: &str) -> Result<Option<u64>, Error> {
+        self.crawl.store.number_of(address)
     }
 
     /// The number of an address. One that is new gets a number and a place in the frontier. `None`
@@ -205,6 +218,16 @@ impl Step<'_> {
         };
         self.wait(keys::origin(url), place, entry, Instant::now());
         Ok(Some(id))
+    }
+
+    /// Addresses that were new in this batch, so far.
+    pub fn discovered(&self) -> u64 {
+        self.totals.urls - self.crawl.store.totals.urls
+    }
+
+    /// Nothing was sent for the page, so the next request to its origin need not wait for it.
+    pub fn not_asked(&mut self) {
+        self.was_asked = false;
     }
 
     /// The page is to be fetched again after a pause of at least a millisecond. With `all`, the
@@ -255,11 +278,64 @@ impl Step<'_> {
             crawl.frontier.entered(fresh, due);
         }
         if let Some(job) = self.done {
+            if !self.was_asked {
+                crawl.frontier.not_asked(&job.origin);
+            }
             if let Some(until) = self.pause {
                 crawl.frontier.pause(&job.origin, until);
             }
             crawl.frontier.finished(&job.origin, job.entry.depth);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontier::Work;
+    use crate::store::Settings;
+
+    #[test]
+    fn what_is_not_asked_for_costs_no_pause_and_new_addresses_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("crawl"), Settings::default()).unwrap();
+        let seen = SeenSet::in_store(&store, 10);
+        let mut crawl = Crawl::open(store, seen, false).unwrap();
+        let url = |path: u32| Url::parse(&format!("http://a/{path}")).unwrap();
+        let mut step = crawl.begin();
+        for path in [1, 2, 3, 2] {
+            step.discover(&url(path), Found::default()).unwrap();
+        }
+        assert_eq!(step.discovered(), 3);
+        assert_eq!(step.number_of("http://a/1").unwrap(), None);
+        step.commit().unwrap();
+        let Next::Work(Work::Ask(origin)) = crawl.take().unwrap() else {
+            panic!("manners are asked for first");
+        };
+        let manners = Manners {
+            delay: Duration::from_secs(3600),
+            ..Manners::default()
+        };
+        crawl.learned(&origin, Some(manners));
+        crawl.frontier.not_asked(&origin);
+        for path in 1..=3 {
+            let Next::Work(Work::Fetch(job)) = crawl.take().unwrap() else {
+                panic!("there is no pause before {path}");
+            };
+            assert_eq!(job.url, url(path));
+            let mut step = crawl.finish(*job);
+            assert_eq!(step.number_of("http://a/1").unwrap(), Some(0));
+            assert_eq!(step.discover(&url(1), Found::default()).unwrap(), Some(0));
+            assert_eq!(step.discovered(), 0);
+            if path == 1 {
+                step.not_asked();
+            }
+            step.commit().unwrap();
+            if path == 2 {
+                break;
+            }
+        }
+        assert!(matches!(crawl.take().unwrap(), Next::Wait(_)));
     }
 }

@@ -412,6 +412,15 @@ impl Frontier {
         self.plan(name, Instant::now());
     }
 
+    /// No request was sent for an entry that was handed out just now. It was the origin's turn then,
+    /// so it still is.
+    pub(crate) fn not_asked(&mut self, name: &Arc<str>) {
+        if let Some(origin) = self.origins.get_mut(name) {
+            origin.next_at = Instant::now();
+        }
+        self.plan(name, Instant::now());
+    }
+
     /// The server asks for a pause.
     pub(crate) fn pause(&mut self, name: &Arc<str>, until: Instant) {
         if let Some(origin) = self.origins.get_mut(name) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::budget::TRAP_BUDGET;
 use crate::failure;
 use crate::filter_choice::FilterChoice;
 use crate::request_options::RequestOptions;
@@ -37,6 +38,35 @@ pub(crate) struct Args {
     /// Pages at most, in this run
     #[arg(long, value_name = "N", help_heading = "How far")]
     pub(crate) pages: Option<u64>,
+    /// Only pages that a pattern matches, and the seeds; may be given several times
+    ///
+    /// A pattern is what robots.txt has: `*` stands for any characters, `$` at the end for the end
+    /// of the address, and without it any end is as good. One that begins with `/` is compared with
+    /// path and query (`/docs/`, `/*.html$`), any other with the whole address
+    /// (`https://example.org/a/`, `*?print=`). Sitemaps are read whatever the patterns say.
+    #[arg(long, value_name = "PATTERN", help_heading = "How far")]
+    pub(crate) include: Vec<String>,
+    /// No pages that a pattern matches, even if --include does; may be given several times
+    #[arg(long, value_name = "PATTERN", help_heading = "How far")]
+    pub(crate) exclude: Vec<String>,
+    /// Pages of one host at most, from all runs
+    #[arg(long, value_name = "N", help_heading = "How far")]
+    pub(crate) host_pages: Option<u64>,
+    /// Pages of one directory at most, from all runs; all queries of a path are one directory
+    #[arg(long, value_name = "N", help_heading = "How far")]
+    pub(crate) directory_pages: Option<u64>,
+    /// Pages that say nothing new and lead on, in a directory before it is left, beside 4 for each
+    /// page that says something new; a host may have 8 times as many; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = TRAP_BUDGET, help_heading = "How far")]
+    pub(crate) trap_budget: u64,
+    /// Bytes of an address at most
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "2048",
+        help_heading = "How far"
+    )]
+    pub(crate) url_bytes: usize,
     /// Keep parameters that only track visitors (utm_source and the like) in URLs
     #[arg(long, help_heading = "How far")]
     pub(crate) keep_tracking: bool,
@@ -174,6 +204,9 @@ pub(crate) struct Args {
     /// that link to it
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) broken: Option<PathBuf>,
+    /// Write each address that was found and left out, a line each, with the reason
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) left_out: Option<PathBuf>,
     /// No progress line
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,

@@ -73,6 +73,11 @@ impl<T> ByHost<T> {
         self.hosts.get(host).or_else(|| below.next())
     }
 
+    /// Whether any value is such.
+    pub(crate) fn any(&self, is_such: impl Fn(&T) -> bool) -> bool {
+        self.hosts.values().chain(self.below.values()).any(is_such)
+    }
+
     /// Other values for the same hosts.
     pub(crate) fn map<U>(self, mut change: impl FnMut(T) -> U) -> ByHost<U> {
         let mut all = |map: BTreeMap<String, T>| {

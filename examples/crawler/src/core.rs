@@ -12,17 +12,20 @@ use crawl::{Crawl, Found, Job, Manners, Next, Step, Work, keys};
 use url::Url;
 
 use crate::addresses::Addresses;
+use crate::budget::{self, Budgets};
 use crate::failure::Failure;
 use crate::hosts::{HostSection, HostSettings};
 use crate::keys::{ARCHIVE_END, Kept};
+use crate::left_out::LeftOut;
 use crate::log::{Ended, Log, Trouble};
 use crate::outcome::{Links, Outcome};
+use crate::patterns::Patterns;
+use crate::reason::Reason;
 use crate::record::{Kind, Record, State};
 use crate::robots::Robots;
 use crate::rules::{Answer, RobotsFile};
 use crate::scope::Scope;
 use crate::summary::{Point, Summary};
-use crate::trap::{self, TrapLimits};
 
 /// Redirects in a row, and sitemaps within sitemaps.
 const HOPS_MAX: u32 = 10;
@@ -45,7 +48,10 @@ pub(crate) struct Pace {
 pub(crate) struct Bounds {
     pub(crate) seeds: Vec<Url>,
     pub(crate) scope: Scope,
-    pub(crate) traps: TrapLimits,
+    pub(crate) patterns: Patterns,
+    /// The longest address.
+    pub(crate) url_bytes: usize,
+    pub(crate) budgets: budget::Limits,
     pub(crate) depth: Option<u32>,
     /// Pages to fetch in this run.
     pub(crate) pages: Option<u64>,
@@ -76,18 +82,25 @@ impl Bounds {
     }
 
     /// Why a URL is not for this crawl.
-    fn unwanted(&self, url: &Url, found: Found) -> Option<&'static str> {
+    fn unwanted(&self, url: &Url, found: Found) -> Option<Reason> {
         if !self.scope.contains(&self.seeds, url) {
-            return Some("out of scope");
+            return Some(Reason::OutOfScope);
         }
         if self.depth.is_some_and(|most| found.depth > most) {
-            return Some("too deep");
+            return Some(Reason::TooDeep);
         }
         if found.hops > HOPS_MAX {
-            return Some("too many redirects");
+            return Some(Reason::TooManyRedirects);
         }
-        // A sitemap may list very many parameters and long paths; it is no page.
-        trap::is_trap(url, &self.traps)
+        if url.as_str().len() > self.url_bytes {
+            return Some(Reason::TooLong);
+        }
+        // Patterns choose pages, and a sitemap is none.
+        let is_page = found.kind == Kind::Page as u8;
+        let of_host = self.hosts.of(url.host_str().unwrap_or_default());
+        let patterns = of_host.and_then(HostSection::patterns);
+        let patterns = patterns.unwrap_or(&self.patterns);
+        is_page.then(|| patterns.unwanted(url)).flatten()
     }
 }
 
@@ -103,7 +116,8 @@ pub(crate) struct Core {
 /// What a step changes besides the crawl.
 struct Rest {
     bounds: Bounds,
-    left_out: BTreeMap<&'static str, u64>,
+    budgets: Budgets,
+    left_out: LeftOut,
     counts: Summary,
 }
 
@@ -117,18 +131,21 @@ impl Core {
     ) -> Result<Core, Failure> {
         let mut core = Core {
             crawl,
-            kept,
             rest: Rest {
+                budgets: Budgets::new(bounds.budgets).with_host_pages(bounds.hosts.pages()),
                 bounds,
-                left_out: BTreeMap::new(),
+                left_out: LeftOut::default(),
                 counts: Summary::default(),
             },
+            kept,
             log,
             robots_attempts: BTreeMap::new(),
         };
-        let seeds: Addresses = core.rest.bounds.seeds.iter().collect();
         let mut step = core.crawl.begin();
-        core.rest.enter_all(&mut step, &seeds, Found::default())?;
+        // The user has named them, so they are wanted whatever the patterns say.
+        for seed in &core.rest.bounds.seeds {
+            step.discover(seed, Found::default())?;
+        }
         step.commit()?;
         Ok(core)
     }
@@ -145,15 +162,38 @@ impl Core {
                     Next::Done
                 });
             }
-            let next = self.crawl.take()?;
-            if let Next::Work(Work::Ask(origin)) = &next
-                && let Some(file) = RobotsFile::load(&self.kept.origins, origin, self.crawl.now())?
-            {
-                self.learn(origin, &file)?;
-                continue;
+            match self.crawl.take()? {
+                Next::Work(Work::Ask(origin)) => {
+                    let (origins, now) = (&self.kept.origins, self.crawl.now());
+                    match RobotsFile::load(origins, &origin, now)? {
+                        Some(file) => self.learn(&origin, &file)?,
+                        None => return Ok(Next::Work(Work::Ask(origin))),
+                    }
+                }
+                Next::Work(Work::Fetch(job)) if is_budgeted(&job) => {
+                    let budgets = &mut self.rest.budgets;
+                    let refused = budgets.admit(&job.url, &mut self.kept.loader())?;
+                    match refused {
+                        Some(reason) => self.leave_out(*job, reason)?,
+                        None => return Ok(Next::Work(Work::Fetch(job))),
+                    }
+                }
+                next => return Ok(next),
             }
-            return Ok(next);
         }
+    }
+
+    /// An address is not asked for, although it waited.
+    fn leave_out(&mut self, job: Job, reason: Reason) -> Result<(), Failure> {
+        let now = self.crawl.now();
+        let mut step = self.crawl.finish(job);
+        step.not_asked();
+        let key = keys::number(step.id());
+        if let Some(record) = self.rest.left_out(&mut step, &self.kept, reason, now) {
+            let mut pages = step.batch().keyspace(&self.kept.pages);
+            pages.put(key, record.encode());
+        }
+        Ok(step.commit()?)
     }
 
     /// robots.txt was asked for.
@@ -226,7 +266,7 @@ impl Core {
             ..Found::default()
         };
         let mut step = self.crawl.begin();
-        self.rest.enter_all(&mut step, &urls, found)?;
+        self.rest.enter_all(&mut step, &self.kept, (&urls, found))?;
         Ok(step.commit()?)
     }
 
@@ -249,6 +289,12 @@ impl Core {
         let ended = log.is_some().then(|| Ended::of(&job, &outcome, took));
         let (id, now) = (job.place.id, crawl.now());
         let key = keys::number(id);
+        // A page that has come is counted with its links.
+        let has_come =
+            matches!(&outcome, Outcome::Done { record, .. } if record.state == State::Fetched);
+        if is_budgeted(&job) && !has_come {
+            rest.budgets.release(&job.url);
+        }
         let mut step = crawl.finish(job);
         if let Some(end) = archived {
             let end = crate::archive::encode_end(end);
@@ -257,7 +303,7 @@ impl Core {
         let record = match outcome {
             Outcome::Disallowed => {
                 rest.counts.disallowed += 1;
-                bare(&step, State::Disallowed, now)
+                rest.left_out(&mut step, kept, Reason::Robots, now)
             }
             Outcome::Unchanged => Some(rest.unchanged(kept, id, now)?),
             Outcome::Done { record, links } => {
@@ -281,6 +327,17 @@ impl Core {
     /// Everything in the log is on disk when this returns.
     pub(crate) fn finish_log(&mut self) -> Result<(), Failure> {
         self.log.take().map_or(Ok(()), Log::finish)
+    }
+
+    /// Writes what was held back, at the end of a run.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        let writes = self.rest.budgets.flush();
+        let mut batch = self.crawl.store().db().batch();
+        let mut budgets = batch.keyspace(&self.kept.budgets);
+        for write in writes {
+            budgets.put(write.key, write.value);
+        }
+        Ok(batch.commit()?)
     }
 
     /// The head that a page had when it was fetched, for a conditional request. One whose body was
@@ -320,14 +377,12 @@ impl Core {
 
     /// All counts of this run.
     pub(crate) fn summary(&self) -> Summary {
-        let left_out = self.rest.left_out.iter();
-        let left_out = left_out.map(|(&reason, &count)| (reason.to_owned(), count));
         let totals = self.crawl.store().totals();
         Summary {
             waiting: totals.waiting,
             urls_discovered: totals.urls,
             hosts_held: self.crawl.held() as u64,
-            left_out: left_out.collect(),
+            left_out: self.rest.left_out.counts(),
             seen: self.crawl.seen().counts(),
             lost_to_filter: self.crawl.seen().lost(),
             ..self.rest.counts.clone()
@@ -352,14 +407,21 @@ impl Rest {
         if !entry.again && kept.pages.contains_key(keys::number(id))? {
             self.counts.fetched_twice += 1;
         }
+        let mut read = None;
         match record.state {
-            State::Fetched => self.page(step, kept, &record)?,
+            State::Fetched => {
+                self.page(step, kept, &record)?;
+                if let Some(job) = step.job() {
+                    let load = &mut kept.loader();
+                    read = Some(self.budgets.read(&job.url, &links.sketch, load)?);
+                }
+            }
             State::Redirect => self.counts.redirects += 1,
             State::Refused => self.counts.client_errors += 1,
-            State::Failed | State::Disallowed | State::Sitemap => {}
+            State::Failed | State::Disallowed | State::Sitemap | State::LeftOut => {}
         }
-        if links.nofollow > 0 {
-            *self.left_out.entry("nofollow").or_default() += links.nofollow;
+        for address in links.nofollow.iter() {
+            self.left_out.add(step, kept, (address, Reason::Nofollow));
         }
         let (depth, hops) = (entry.depth, entry.hops + 1);
         let kind = Kind::Page as u8;
@@ -367,17 +429,46 @@ impl Rest {
             State::Redirect => Found { depth, hops, kind },
             _ => Found {
                 depth: depth + 1,
-                hops: 0,
+                hops: if links.forwards { hops } else { 0 },
                 kind,
             },
         };
-        record.links = self.enter_all(step, &links.pages, found)?;
+        record.links = match read.as_ref().and_then(|read| read.left_out) {
+            None => self.enter_all(step, kept, (&links.pages, found))?,
+            Some(reason) => self.known(step, kept, (&links.pages, found, reason))?,
+        };
+        // A page that is fetched again was counted the first time.
+        if let Some(read) = read.filter(|_| !entry.again) {
+            let leads_on = step.discovered() > 0;
+            let writes = self.budgets.finish(&read, leads_on, &mut kept.loader())?;
+            let mut batch = step.batch().keyspace(&kept.budgets);
+            for write in writes {
+                batch.put(write.key, write.value);
+            }
+        }
         let kind = Kind::Sitemap as u8;
         let found = Found { depth, hops, kind };
-        let maps = self.enter_all(step, &links.sitemaps, found)?;
+        let maps = self.enter_all(step, kept, (&links.sitemaps, found))?;
         record.links.extend(maps);
         record.links.sort_unstable();
         Ok(record)
+    }
+
+    /// Notes that the page of a step is left out. Returns its record.
+    fn left_out(
+        &mut self,
+        step: &mut Step<'_>,
+        kept: &Kept,
+        reason: Reason,
+        now: u64,
+    ) -> Option<Record> {
+        let state = match reason {
+            Reason::Robots => State::Disallowed,
+            _ => State::LeftOut,
+        };
+        let record = bare(step, state, now)?;
+        self.left_out.add(step, kept, (&record.url, reason));
+        Some(record)
     }
 
     fn page(&mut self, step: &mut Step<'_>, kept: &Kept, record: &Record) -> Result<(), Failure> {
@@ -447,37 +538,57 @@ impl Rest {
     fn enter_all(
         &mut self,
         step: &mut Step<'_>,
-        urls: &Addresses,
-        found: Found,
+        kept: &Kept,
+        (urls, found): (&Addresses, Found),
     ) -> Result<Vec<u64>, Failure> {
         let mut ids = Vec::with_capacity(urls.len());
         for address in urls.iter() {
-            let id = match step.recent(address) {
-                Some(id) => Some(id),
-                None => self.enter(step, address, found)?,
-            };
-            if let Some(id) = id {
-                self.counts.links += 1;
-                ids.push(id);
+            let mut id = step.recent(address);
+            if id.is_none() {
+                let url = parsed(address)?;
+                match self.bounds.unwanted(&url, found) {
+                    Some(reason) => self.left_out.add(step, kept, (address, reason)),
+                    None => id = step.discover(&url, found)?,
+                }
             }
+            ids.extend(id);
         }
+        self.counts.links += ids.len() as u64;
         Ok(ids)
     }
 
-    fn enter(
+    /// The numbers of URLs that are known already. The others are left out.
+    fn known(
         &mut self,
         step: &mut Step<'_>,
-        address: &str,
-        found: Found,
-    ) -> Result<Option<u64>, Failure> {
-        let url = Url::parse(address);
-        let url = url.map_err(|error| Failure::Damaged(format!("a URL: {error}")))?;
-        if let Some(reason) = self.bounds.unwanted(&url, found) {
-            *self.left_out.entry(reason).or_default() += 1;
-            return Ok(None);
+        kept: &Kept,
+        (urls, found, reason): (&Addresses, Found, Reason),
+    ) -> Result<Vec<u64>, Failure> {
+        let mut ids = Vec::new();
+        for address in urls.iter() {
+            let id = match step.recent(address) {
+                Some(id) => Some(id),
+                None => step.number_of(address)?,
+            };
+            if id.is_none() {
+                let unwanted = self.bounds.unwanted(&parsed(address)?, found);
+                let reason = unwanted.unwrap_or(reason);
+                self.left_out.add(step, kept, (address, reason));
+            }
+            ids.extend(id);
         }
-        Ok(step.discover(&url, found)?)
+        self.counts.links += ids.len() as u64;
+        Ok(ids)
     }
+}
+
+fn parsed(address: &str) -> Result<Url, Failure> {
+    Url::parse(address).map_err(|error| Failure::Damaged(format!("a URL: {error}")))
+}
+
+/// Whether budgets count what comes of this: a page that is asked for the first time.
+fn is_budgeted(job: &Job) -> bool {
+    job.allowed && !job.entry.again && Kind::of(&job.entry) == Kind::Page
 }
 
 /// A record of a page of which there is no answer.

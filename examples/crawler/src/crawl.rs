@@ -113,6 +113,7 @@ impl Crawl {
         if let Some(failure) = state.failure.take() {
             return Err(failure);
         }
+        state.core.flush()?;
         series.points.push(state.core.point(took));
         if let Some(archive) = self.archive {
             archive.finish()?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::args::Args;
+use crate::budget::TRAP_BUDGET;
 use crate::failure::Failure;
 use crate::setup::Plan;
 use crate::site::{self, Expected, Site};
@@ -13,8 +14,10 @@ use crate::summary::{Series, Summary};
 pub(crate) struct Comparison {
     /// Should have been requested and were not.
     pub(crate) missed: BTreeSet<String>,
-    /// Should not have been requested: forbidden, or traps.
+    /// Should not have been requested: forbidden, or no page.
     pub(crate) unwanted: BTreeSet<String>,
+    /// Parts without end that were not left in time, and how many requests they took.
+    pub(crate) not_left: BTreeMap<String, u64>,
     /// Pages that were requested more than once.
     pub(crate) twice: BTreeSet<String>,
 }
@@ -22,16 +25,27 @@ pub(crate) struct Comparison {
 impl Comparison {
     /// From what was requested of the server, and how often.
     pub(crate) fn of(expected: &Expected, requests: &BTreeMap<String, u64>) -> Comparison {
-        let missed = expected
-            .requested
-            .iter()
-            .filter(|&path| !requests.contains_key(path));
-        let known = |path: &String| expected.requested.contains(path) || path == "/robots.txt";
-        let unwanted = requests.keys().filter(|&path| !known(path));
+        let first = expected.endless.iter().flat_map(|part| &part.first);
+        let missed = expected.requested.iter().chain(first);
+        let missed = missed.filter(|&path| !requests.contains_key(path));
+        let (mut unwanted, mut in_parts) = (BTreeSet::new(), BTreeMap::new());
+        for path in requests.keys() {
+            if let Some(part) = expected.endless_of(path) {
+                *in_parts.entry(&part.beginning).or_insert(0) += 1;
+            } else if !expected.requested.contains(path) && path != "/robots.txt" {
+                unwanted.insert(path.clone());
+            }
+        }
+        let parts = expected.endless.iter();
+        let not_left = parts.filter_map(|part| {
+            let count = in_parts.get(&part.beginning).copied()?;
+            (count > part.requests_max).then(|| (part.beginning.clone(), count))
+        });
         let twice = requests.iter().filter(|&(_, &count)| count > 1);
         Comparison {
             missed: missed.cloned().collect(),
-            unwanted: unwanted.cloned().collect(),
+            unwanted,
+            not_left: not_left.collect(),
             twice: twice.map(|(path, _)| path.clone()).collect(),
         }
     }
@@ -53,7 +67,10 @@ pub(crate) fn run(mut args: Args) -> Result<(Summary, Series, Comparison), Failu
         .ok_or_else(|| Failure::Usage("the site has no address".into()))?;
     args.fast = true;
     args.keep_tracking = !Site::normal().strip_tracking;
-    args.max_bytes = args.max_bytes.min(site::BODY_BYTES_MAX);
+    args.max_bytes = site::BODY_BYTES_MAX;
+    args.url_bytes = site::URL_BYTES_MAX;
+    // Some parts of the site have no end.
+    args.trap_budget = args.trap_budget.clamp(1, TRAP_BUDGET);
     args.backoff = args.backoff.min(20);
     // So small that a small crawl has to do with segments, filters and blocks too.
     args.front.get_or_insert(256);
@@ -70,7 +87,6 @@ pub(crate) fn run(mut args: Args) -> Result<(Summary, Series, Comparison), Failu
     let plan = Plan {
         store: store.unwrap_or_default(),
         seeds: vec![root],
-        traps: Site::limits(),
         args,
     };
     let (mut summary, series) = plan.run()?;

@@ -26,6 +26,7 @@ use serde::Deserialize;
 
 use crate::by_host::ByHost;
 use crate::http::{Cookies, Extra, Header, Proxy};
+use crate::patterns::Patterns;
 
 /// Most requests under way at one host.
 const CONNECTIONS_MAX: u64 = 1024;
@@ -42,15 +43,11 @@ pub(crate) struct HostSection {
     connections: Option<usize>,
     delay: Option<Duration>,
     pages: Option<u64>,
-    include: Vec<String>,
-    exclude: Vec<String>,
+    /// `None` for those of the command line.
+    patterns: Option<Patterns>,
     extra: Extra,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "budget and patterns are not used yet")
-)]
 impl HostSection {
     /// Requests under way at the host, from 1 to 1,024.
     pub(crate) fn connections(&self) -> Option<usize> {
@@ -62,20 +59,9 @@ impl HostSection {
         self.delay
     }
 
-    /// Pages of the host at most. 0 means none.
-    pub(crate) fn pages(&self) -> Option<u64> {
-        self.pages
-    }
-
-    /// Patterns as they are written; none of them is empty or has a control character. Without any,
-    /// those of the command line count.
-    pub(crate) fn include(&self) -> &[String] {
-        &self.include
-    }
-
-    /// The same for what is left out.
-    pub(crate) fn exclude(&self) -> &[String] {
-        &self.exclude
+    /// Which addresses are wanted; `None` if the section has no patterns.
+    pub(crate) fn patterns(&self) -> Option<&Patterns> {
+        self.patterns.as_ref()
     }
 }
 
@@ -113,6 +99,11 @@ impl HostSettings {
         self.sections.get(host)
     }
 
+    /// Pages of each host at most; 0 means none.
+    pub(crate) fn pages(&self) -> ByHost<Option<u64>> {
+        self.sections.clone().map(|section| section.pages)
+    }
+
     /// What is added to requests to each host.
     pub(crate) fn extras(&self) -> ByHost<Extra> {
         self.sections.clone().map(|section| section.extra)
@@ -148,12 +139,14 @@ impl Written {
         let headers: Result<_, _> = headers.collect();
         let cookies = self.cookies.map(|path| read_cookies(&folder.join(path)));
         let proxy = self.proxy.map(|proxy| Proxy::parse(&proxy)).transpose();
+        let has_patterns = !(self.include.is_empty() && self.exclude.is_empty());
+        let patterns = Patterns::new(&self.include, &self.exclude)?;
+        let patterns = has_patterns.then_some(patterns);
         Ok(HostSection {
             connections: self.connections.map(|connections| connections as usize),
             delay: self.delay.map(Duration::from_millis),
             pages: self.pages,
-            include: patterns("include", self.include)?,
-            exclude: patterns("exclude", self.exclude)?,
+            patterns,
             extra: Extra {
                 headers: headers.map_err(|what| format!("headers: {what}"))?,
                 cookies: cookies
@@ -164,17 +157,6 @@ impl Written {
                     .map(Arc::new),
             },
         })
-    }
-}
-
-fn patterns(key: &str, patterns: Vec<String>) -> Result<Vec<String>, String> {
-    let is_wrong = |pattern: &String| pattern.is_empty() || pattern.contains(char::is_control);
-    match patterns.iter().find(|pattern| is_wrong(pattern)) {
-        None => Ok(patterns),
-        Some(wrong) => Err(format!(
-            "{key}: \"{}\" is not a pattern; write printable characters",
-            Plain(wrong)
-        )),
     }
 }
 
@@ -235,9 +217,13 @@ mod tests {
         let own = settings.of("example.org").unwrap();
         assert_eq!(own.connections(), Some(2));
         assert_eq!(own.delay(), Some(Duration::from_millis(500)));
-        assert_eq!(own.pages(), Some(0));
-        assert_eq!(own.include(), ["/docs/*"]);
-        assert_eq!(own.exclude(), ["*.zip", "/x"]);
+        assert_eq!(settings.pages().get("example.org"), Some(&Some(0)));
+        let unwanted = |path: &str| {
+            let url = url::Url::parse("http://example.org/").unwrap();
+            own.patterns().unwrap().unwanted(&url.join(path).unwrap())
+        };
+        assert_eq!(unwanted("/docs/a"), None);
+        assert!(unwanted("/docs/a.zip").is_some() && unwanted("/other").is_some());
         let extras = settings.extras();
         let extra = extras.get("example.org").unwrap();
         let names: Vec<_> = extra.headers.iter().map(Header::name).collect();
@@ -246,10 +232,10 @@ mod tests {
         // The most specific section counts alone, and one may say nothing.
         let below = settings.of("www.example.org").unwrap();
         assert_eq!(
-            (below.connections(), below.delay(), below.pages()),
+            (below.connections(), below.delay(), below.pages),
             (None, None, None)
         );
-        assert!(below.include().is_empty() && below.exclude().is_empty());
+        assert!(below.patterns().is_none());
         assert!(settings.of("example.com").is_none());
     }
 
@@ -317,10 +303,7 @@ mod tests {
             "headers: \"Host\" cannot be set",
         );
         check("[\"h\"]\nheaders = { X = \"a\\nb\" }\n", "line break");
-        check(
-            "[\"h\"]\ninclude = [\"\"]\n",
-            "include: \"\" is not a pattern",
-        );
+        check("[\"h\"]\ninclude = [\"\"]\n", "include: an empty pattern");
         check("[\"h\"]\nexclude = [\"a\\tb\"]\n", "exclude: ");
         check("[\"h:80\"]\n", "[\"h:80\"]: h:80 is not a host");
         check("[\"h\"]\n[\"H\"]\n", "is there twice");

@@ -6,6 +6,8 @@
 //! | `pages` | number | [`Record`](crate::record::Record): state, head, hash, links | when it was fetched or given up |
 //! | `contents` | hash of the body | number of the first page with it | with that page |
 //! | `origins` | origin | robots.txt: when, and what it said | when it was fetched |
+//! | `left-out` | address | [`Reason`](crate::reason::Reason) | when it was left out |
+//! | `budgets` | `c` group, `s` group | counts; what was seen: see `budget` | with each page of the group; now and then |
 //! | `default` | `archive`, `archive-end` | see `archive.rs` | with each page |
 //!
 //! The URL is kept whole, never a hash of it.
@@ -28,12 +30,24 @@ pub(crate) struct Kept {
     pub(crate) contents: Keyspace,
     /// Origin to its robots.txt.
     pub(crate) origins: Keyspace,
+    /// Address to the reason why it was left out. It may have been found again and fetched later.
+    pub(crate) left_out: Keyspace,
+    /// What [`Budgets`](crate::budget::Budgets) knows of hosts and directories.
+    pub(crate) budgets: Keyspace,
 }
 
 /// Half of all bodies are new. A Bloom filter keeps nearly all lookups of these from the disk.
 const CONTENTS: FilterPolicy = FilterPolicy::Bloom { bits_per_key: 10.0 };
 
+/// Each directory is asked for once when its first page comes, and is mostly new then.
+const BUDGETS: FilterPolicy = FilterPolicy::Bloom { bits_per_key: 10.0 };
+
 impl Kept {
+    /// Reads what budgets have written.
+    pub(crate) fn loader(&self) -> impl FnMut(&[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        |key| Ok(self.budgets.get(key)?.map(|value| value.to_vec()))
+    }
+
     /// Opens them, or makes those that are not there.
     pub(crate) fn open(db: &Db) -> Result<Kept, Failure> {
         Ok(Kept {
@@ -43,6 +57,9 @@ impl Kept {
             contents: db.keyspace_with("contents", |options| options.filter(CONTENTS))?,
             // There are few.
             origins: db.keyspace("origins")?,
+            // Only written, and read from end to end.
+            left_out: db.keyspace("left-out")?,
+            budgets: db.keyspace_with("budgets", |options| options.filter(BUDGETS))?,
         })
     }
 }

@@ -52,7 +52,7 @@ impl Ended {
         match outcome {
             Outcome::Done { links, .. } => {
                 let followed = links.pages.len() + links.sitemaps.len();
-                ended.links = followed as u64 + links.nofollow;
+                ended.links = (followed + links.nofollow.len()) as u64;
             }
             Outcome::Trouble { why, status, .. } => ended.trouble = Some((why.clone(), *status)),
             Outcome::Disallowed | Outcome::Unchanged => {}

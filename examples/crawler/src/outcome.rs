@@ -10,6 +10,7 @@ use crate::http::{Response, Trouble};
 use crate::page::{self, Link, LinkKind, Said};
 use crate::record::{Kind, Record, State};
 use crate::sitemap;
+use crate::sketch::Sketch;
 
 /// Most bytes of a head that are kept.
 const HEAD_KEPT_MAX: usize = 16 << 10;
@@ -24,7 +25,10 @@ pub(crate) enum Outcome {
     /// As it was when it was fetched before.
     Unchanged,
     /// It is done, and these links were found. What must not be followed is not among them.
-    Done { record: Box<Record>, links: Links },
+    Done {
+        record: Box<Record>,
+        links: Box<Links>,
+    },
     /// To be tried again, perhaps.
     Trouble {
         why: String,
@@ -35,13 +39,17 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Links of one page, each once.
+/// Links of one page, each once, and what its text is like.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     pub(crate) pages: Addresses,
     pub(crate) sitemaps: Addresses,
     /// Left out because someone said `nofollow`.
-    pub(crate) nofollow: u64,
+    pub(crate) nofollow: Addresses,
+    /// The page is a redirect by other means; see [`page::Page::forwards`].
+    pub(crate) forwards: bool,
+    /// Of the text of the page; empty if it has none.
+    pub(crate) sketch: Sketch,
 }
 
 /// How answers are read.
@@ -93,7 +101,7 @@ impl Reading {
             },
             _ => Outcome::Done {
                 record: Box::new(record(State::Refused, job, response, now)),
-                links: Links::default(),
+                links: Box::default(),
             },
         }
     }
@@ -119,7 +127,7 @@ impl Reading {
         };
         Outcome::Done {
             record: Box::new(record(state, job, response, now)),
-            links,
+            links: Box::new(links),
         }
     }
 
@@ -135,13 +143,13 @@ impl Reading {
         let links = Links {
             pages: join(map.pages),
             sitemaps: join(map.maps),
-            nofollow: 0,
+            ..Links::default()
         };
         let mut record = record(State::Sitemap, job, response, now);
         record.title = shortened(wrong.unwrap_or_default());
         Outcome::Done {
             record: Box::new(record),
-            links,
+            links: Box::new(links),
         }
     }
 
@@ -159,6 +167,7 @@ impl Reading {
             record.noindex = page.noindex;
             record.not_canonical = page.canonical.is_some_and(|url| url != job.url);
             record.title = shortened(page.title);
+            (links.sketch, links.forwards) = (page.sketch, page.forwards);
             let follow = |link: &Link| self.follow_all || !(page.nofollow || link.nofollow);
             // Where a page itself leads is no recommendation that it could take back.
             let follow = |link: &Link| {
@@ -170,14 +179,14 @@ impl Reading {
                 for (address, link) in page.addresses.iter().zip(&page.links) {
                     match follow(link) {
                         true => links.pages.push(address),
-                        false => links.nofollow += 1,
+                        false => links.nofollow.push(address),
                     }
                 }
             }
         }
         Outcome::Done {
             record: Box::new(record),
-            links,
+            links: Box::new(links),
         }
     }
 }

@@ -34,16 +34,19 @@ pub(crate) enum State {
     Disallowed = 4,
     /// A sitemap.
     Sitemap = 5,
+    /// It was found, and is not asked for; the keyspace `left-out` has the reason.
+    LeftOut = 6,
 }
 
 impl State {
-    const ALL: [State; 6] = [
+    const ALL: [State; 7] = [
         State::Fetched,
         State::Redirect,
         State::Refused,
         State::Failed,
         State::Disallowed,
         State::Sitemap,
+        State::LeftOut,
     ];
 
     /// Its name in the log.
@@ -55,6 +58,7 @@ impl State {
             State::Failed => "failed",
             State::Disallowed => "disallowed",
             State::Sitemap => "sitemap",
+            State::LeftOut => "left out",
         }
     }
 }

@@ -41,6 +41,7 @@ fn fate(store: &Store, kept: &Kept, seed: &Url) -> Result<Option<String>, Failur
         let record = Record::decode(&value)?;
         match (record.state, record.links.first()) {
             (State::Fetched | State::Sitemap, _) => return Ok(None),
+            (State::LeftOut, _) => return Ok(Some("left out by a limit of the crawl".into())),
             (State::Disallowed, _) => return Ok(Some("robots.txt forbids it".into())),
             (State::Refused | State::Failed, _) => return Ok(Some(why(&record))),
             (State::Redirect, Some(target)) => id = *target,

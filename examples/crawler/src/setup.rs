@@ -12,22 +12,24 @@ use crate::address::Normal;
 use crate::archive::Archive;
 use crate::args::Args;
 use crate::broken;
+use crate::budget;
 use crate::core::{Bounds, Core, Pace};
 use crate::crawl::{Crawl, Fetching, now_ms};
 use crate::failure::Failure;
 use crate::hosts::HostSettings;
 use crate::http::{Ask, Client, Limits, Tls};
 use crate::keys::Kept;
+use crate::left_out;
 use crate::log::Log;
 use crate::outcome::Reading;
 use crate::output::Output;
+use crate::patterns::Patterns;
 use crate::progress::Progress;
 use crate::record::{Kind, Record, State};
 use crate::seeds;
 use crate::seen;
 use crate::summary::{Findings, Series, Summary};
 use crate::survey::Survey;
-use crate::trap::TrapLimits;
 
 /// URLs in the cache in front, unless the user says otherwise.
 const FRONT: usize = 65_536;
@@ -41,7 +43,6 @@ pub(crate) struct Plan {
     pub(crate) args: Args,
     pub(crate) store: PathBuf,
     pub(crate) seeds: Vec<Url>,
-    pub(crate) traps: TrapLimits,
 }
 
 impl Plan {
@@ -56,13 +57,7 @@ impl Plan {
         };
         let seeds = args.urls.iter().map(seed).collect::<Result<_, _>>()?;
         let store = args.store.clone().unwrap_or_else(|| "crawl-data".into());
-        let year = 1970 + now_ms() / 1000 / 31_556_952;
-        Ok(Plan {
-            args,
-            store,
-            seeds,
-            traps: TrapLimits::new(year as u32),
-        })
+        Ok(Plan { args, store, seeds })
     }
 
     fn pace(&self) -> Pace {
@@ -116,13 +111,21 @@ impl Plan {
         })
     }
 
-    fn bounds(&self, hosts: HostSettings) -> Bounds {
+    fn bounds(&self, hosts: HostSettings) -> Result<Bounds, Failure> {
         let args = &self.args;
+        let patterns = Patterns::new(&args.include, &args.exclude);
+        let patterns = patterns.map_err(Failure::Usage)?;
         let product = args.agent.split(['/', ' ']).next().unwrap_or_default();
-        Bounds {
+        Ok(Bounds {
             seeds: self.seeds.clone(),
             scope: args.scope.into(),
-            traps: self.traps.clone(),
+            patterns,
+            url_bytes: args.url_bytes,
+            budgets: budget::Limits {
+                trap_budget: args.trap_budget,
+                host_pages: args.host_pages,
+                directory_pages: args.directory_pages,
+            },
             depth: args.depth,
             pages: args.pages,
             sitemaps: !args.no_sitemaps,
@@ -131,7 +134,7 @@ impl Plan {
             product: product.to_owned(),
             pace: self.pace(),
             hosts,
-        }
+        })
     }
 
     fn seen(&self) -> Result<seen::Choice, Failure> {
@@ -181,7 +184,8 @@ impl Plan {
             }
             let pages = store.db().snapshot();
             let pages = pages.keyspace(&kept.pages);
-            store.enter_again(pages.iter().map(again), now_ms())?;
+            let pages = pages.iter().filter_map(|entry| again(entry).transpose());
+            store.enter_again(pages, now_ms())?;
         }
         Ok((store, kept))
     }
@@ -197,6 +201,7 @@ impl Plan {
     pub(crate) fn crawl(&self) -> Result<Ended, Failure> {
         let hosts = self.args.requests.host_settings()?;
         let (fetching, seen) = (self.fetching(&hosts)?, self.seen()?);
+        let bounds = self.bounds(hosts)?;
         let mut files = Files::open(&self.args)?;
         let (store, kept) = self.open_store()?;
         let (db, known) = (store.db().clone(), store.clone());
@@ -204,7 +209,7 @@ impl Plan {
         let archive = archive.map(|path| Archive::open(path, &db)).transpose()?;
         let seen = seen.open(&store)?;
         let crawl = crawl::Crawl::open(store, seen, self.args.depth.is_some())?;
-        let core = Core::open(crawl, kept.clone(), self.bounds(hosts), files.log.take())?;
+        let core = Core::open(crawl, kept.clone(), bounds, files.log.take())?;
         let mut progress = Progress::new(self.args.quiet);
         let crawl = Crawl::new(core, fetching, archive);
         let (summary, series) = crawl.run(|look| progress.show(look))?;
@@ -213,6 +218,9 @@ impl Plan {
             no_seed: seeds::no_seed(&known, &kept, &self.seeds)?,
             ..self.surveyed(summary, &kept, &mut files)?
         };
+        if let Some(out) = &mut files.left_out {
+            left_out::list(&known, &kept, out)?;
+        }
         let written = files.finish();
         let stats = db.stats();
         let filters = stats
@@ -273,6 +281,7 @@ pub(crate) struct Ended {
 struct Files {
     list: Option<Output>,
     broken: Option<Output>,
+    left_out: Option<Output>,
     log: Option<Log>,
 }
 
@@ -282,25 +291,29 @@ impl Files {
         Ok(Files {
             list: create(&args.list)?,
             broken: create(&args.broken)?,
+            left_out: create(&args.left_out)?,
             log: args.log.as_deref().map(Log::open).transpose()?,
         })
     }
 
-    /// Both are tried, whatever becomes of the other.
+    /// All are tried, whatever becomes of the others.
     fn finish(self) -> Result<(), Failure> {
         let finish = |file: Option<Output>| file.map_or(Ok(()), Output::finish);
-        let (list, broken) = (finish(self.list), finish(self.broken));
-        list.and(broken)
+        let written = [self.list, self.broken, self.left_out].map(finish);
+        written.into_iter().collect()
     }
 }
 
-/// A page of the store, to be fetched again.
-fn again(entry: criba::Result<(criba::Slice, criba::Slice)>) -> Result<(u64, Entry), Error> {
+/// A page of the store, to be fetched again. What was left out stays so.
+fn again(
+    entry: criba::Result<(criba::Slice, criba::Slice)>,
+) -> Result<Option<(u64, Entry)>, Error> {
     let (key, value) = entry?;
     let record = Record::decode(&value)?;
     let id = keys::read_number(&key);
     let id = id.ok_or_else(|| Error::Damaged("a key of the pages is none".into()))?;
     let kind = match record.state {
+        State::LeftOut => return Ok(None),
         State::Sitemap => Kind::Sitemap,
         _ => Kind::Page,
     };
@@ -310,5 +323,5 @@ fn again(entry: criba::Result<(criba::Slice, criba::Slice)>) -> Result<(u64, Ent
         kind: kind as u8,
         ..Entry::default()
     };
-    Ok((id, entry))
+    Ok(Some((id, entry)))
 }

@@ -4,10 +4,16 @@
 //! fingerprint is what the majority of the hashes says. Two texts that share most shingles differ
 //! in few bits.
 //!
+//! The same shingles make the [`Sketch`] by which a page is found to be new or not, with one
+//! difference: there, words that begin with a digit are all the same. Calendars, counters and
+//! sessions differ in numbers only.
+//!
 //! The text is collected and then read some kilobytes at a time, in steps that handle many bytes:
 //! which bytes belong to words, as one bit each; the words, eight bytes at a time; the 64
 //! majorities side by side in bit planes, where plane `k` holds bit `k` of all 64 counts, sixteen
 //! hashes at a time.
+
+use crate::sketch::{Sketch, Smallest};
 
 /// In how many bits two fingerprints differ; up to 3 of 64 is "nearly the same text" (Manku, Jain,
 /// Das Sarma: "Detecting near-duplicates for web crawling", 2007).
@@ -34,6 +40,7 @@ pub(crate) struct Simhash {
     /// Room for [`Words`].
     in_word: Vec<u64>,
     counts: Counts,
+    smallest: Smallest,
     /// Between two readings the last two words, the older one first, as far as there were any.
     words: Vec<u64>,
 }
@@ -81,14 +88,21 @@ impl Simhash {
         self.words
             .extend(Words::new(&mut self.text, &mut self.in_word));
         for three in self.words.windows(3) {
-            self.counts.add(shingle(three[0], three[1], three[2]));
+            let hash = shingle(three[0], three[1], three[2]);
+            self.counts.add(hash);
+            self.smallest
+                .add(if three.iter().any(|&word| is_number(word)) {
+                    shingle(plain(three[0]), plain(three[1]), plain(three[2]))
+                } else {
+                    hash
+                });
         }
         self.words.drain(..self.words.len().saturating_sub(2));
         self.text.clear();
     }
 
-    /// The fingerprint, zero if there was no word; the next text may begin.
-    pub(crate) fn finish(&mut self) -> u64 {
+    /// The fingerprint, zero if there was no word, and the sketch; the next text may begin.
+    pub(crate) fn finish(&mut self) -> (u64, Sketch) {
         self.read_all();
         self.enough = 0;
         for room in [&mut self.text, &mut self.open] {
@@ -98,16 +112,29 @@ impl Simhash {
             room.shrink_to(TOGETHER_BYTES);
         }
         let mut counts = std::mem::take(&mut self.counts);
-        match (counts.total, &self.words[..]) {
-            (0, []) => return 0,
+        if counts.total == 0 {
             // What is missing is zero, and stands behind.
-            (0, &[one]) => counts.add(shingle(one, 0, 0)),
-            (0, &[one, other, ..]) => counts.add(shingle(one, other, 0)),
-            _ => {}
+            let (one, other) = match self.words[..] {
+                [] => return (0, Sketch::of_nothing()),
+                [one] => (one, 0),
+                [one, other, ..] => (one, other),
+            };
+            counts.add(shingle(one, other, 0));
+            self.smallest.add(shingle(plain(one), plain(other), 0));
         }
         self.words.clear();
-        counts.majority()
+        (counts.majority(), self.smallest.finish())
     }
+}
+
+/// Whether the word with this hash begins with a digit.
+fn is_number(word: u64) -> bool {
+    word & 1 == 1
+}
+
+/// The hash of a word, the same for all numbers.
+fn plain(word: u64) -> u64 {
+    if is_number(word) { 1 } else { word }
 }
 
 /// The order of the words counts.
@@ -126,7 +153,7 @@ fn mix(mut hash: u64) -> u64 {
 /// Bytes that are looked at together.
 const BLOCK: usize = 64;
 
-/// The words of a text, hashed.
+/// The words of a text, hashed. The lowest bit of a hash is set if the word begins with a digit.
 struct Words<'a> {
     /// In lower case, with at least eight bytes behind the last word.
     text: &'a [u8],
@@ -183,7 +210,8 @@ impl Iterator for Words<'_> {
             let eight = u64::from_le_bytes(eight) << (8 * beyond);
             hash = (hash ^ eight).wrapping_mul(PRIMES[0]).rotate_left(29);
         }
-        Some(hash)
+        let is_number = self.text[start].is_ascii_digit();
+        Some(hash & !1 | u64::from(is_number))
     }
 }
 
@@ -282,7 +310,7 @@ mod tests {
     fn hash(text: &str) -> u64 {
         let mut simhash = Simhash::default();
         simhash.text(text.as_bytes());
-        simhash.finish()
+        simhash.finish().0
     }
 
     /// A text of so many words, each from a small vocabulary.
@@ -307,7 +335,7 @@ mod tests {
         }
         pieces.boundary();
         pieces.text(b"dog");
-        assert_eq!(pieces.finish(), whole);
+        assert_eq!(pieces.finish().0, whole);
         assert_ne!(hash("The quick brown fox, jumps over the crazy dog"), whole);
     }
 
@@ -319,11 +347,14 @@ mod tests {
         // As it was defined before parts were: all words of one text.
         let hashes: Vec<u64> =
             Words::new(&mut whole.clone().into_bytes(), &mut Vec::new()).collect();
-        let mut counts = Counts::default();
+        let (mut counts, mut smallest) = (Counts::default(), Smallest::default());
         for three in hashes.windows(3) {
             counts.add(shingle(three[0], three[1], three[2]));
+            let [one, two, last] = [three[0], three[1], three[2]].map(plain);
+            smallest.add(shingle(one, two, last));
         }
-        let expected = counts.majority();
+        let sketch = smallest.finish();
+        let expected = (counts.majority(), sketch);
         let mut simhash = Simhash::default();
         for step in [1, 2, 63, 4096, 8191, 8192, 8193, 100_000] {
             for text in [&whole, &all] {
@@ -377,6 +408,27 @@ mod tests {
             assert_ne!(*one, 0);
             assert!(all[..at].iter().all(|other| distance(*one, *other) > 8));
         }
+    }
+
+    #[test]
+    fn a_sketch_does_not_tell_numbers_apart() {
+        fn both(text: &str) -> (u64, Sketch) {
+            let mut simhash = Simhash::default();
+            simhash.text(text.as_bytes());
+            simhash.finish()
+        }
+        let (one, other) = (
+            both("page 7 of 2nd part"),
+            both("page 1234567890 of 3 part"),
+        );
+        assert_ne!(one.0, other.0);
+        assert_eq!(one.1, other.1);
+        assert_eq!(one.1.hashes().len(), 3);
+        assert_ne!(one.1, both("page x of 3 part").1);
+        assert_ne!(one.1, both("page 7 of x3 part").1);
+        assert_eq!(both("7").1, both("8").1);
+        assert_ne!(both("7").1, both("seven").1);
+        assert_eq!(both("- !").1, Sketch::of_nothing());
     }
 
     #[test]

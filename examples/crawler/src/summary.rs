@@ -50,8 +50,8 @@ pub(crate) struct Summary {
     pub(crate) urls_discovered: u64,
     /// Links on pages that lead somewhere one may go, one for each URL and page.
     pub(crate) links: u64,
-    /// Links left out, by reason: `out of scope`, `nofollow`, `too deep`, and the rules of the
-    /// traps.
+    /// Links left out, by reason; see [`Reason::text`](crate::reason::Reason::text). What robots.txt
+    /// forbids counts once for each URL.
     pub(crate) left_out: Vec<(String, u64)>,
 
     pub(crate) seen: SeenCounts,

@@ -58,6 +58,9 @@ impl Survey {
             let id = keys::read_number(&key);
             let id = id.ok_or_else(|| Failure::Damaged("a key of the pages is none".into()))?;
             let record = Record::decode(&value)?;
+            if record.state == State::LeftOut {
+                continue;
+            }
             survey.add(id, &record);
             if let Some(list) = &mut list {
                 list.write(list::line(&record));

@@ -3,6 +3,7 @@
 mod archive;
 mod exits;
 mod findings;
+mod left_out;
 mod program;
 mod requests;
 mod stops;
@@ -48,10 +49,12 @@ fn crawl(root: &Url, store: &Path, options: &[&str]) -> Summary {
         args,
         store: store.to_owned(),
         seeds: vec![root.clone()],
-        traps: Site::limits(),
     };
     plan.run().unwrap().0
 }
+
+/// Which pages of a part without end are fetched depends on which of them comes first.
+const WITHOUT_TRAPS: [&str; 4] = ["--exclude", "/sessions/", "--exclude", "/*cal"];
 
 /// How the store of a crawl with these options is opened.
 fn settings(options: &[&str]) -> Settings {
@@ -247,14 +250,14 @@ fn a_kill_loses_nothing() {
 
 #[test]
 fn a_filter_alone_loses_pages_and_counts_them() {
-    let (site, served) = small_site();
+    let (_, served) = small_site();
     let (dir, root) = (tempfile::tempdir().unwrap(), served.root().unwrap());
     let exact = dir.path().join("exact");
-    crawl(&root, &exact, &[]);
+    crawl(&root, &exact, &WITHOUT_TRAPS);
     let exact = open(&exact);
     let all = check_store(&exact);
     let lossy = dir.path().join("lossy");
-    let options = [
+    let lossy_options = [
         "--seen",
         "filter-only",
         "--filter-bits",
@@ -262,6 +265,7 @@ fn a_filter_alone_loses_pages_and_counts_them() {
         "--front",
         "0",
     ];
+    let options = [&lossy_options[..], &WITHOUT_TRAPS].concat();
     let summary = crawl(&root, &lossy, &options);
     let found = records(&open(&lossy));
     // What the pages that it did fetch link to, by the records of the exact crawl.
@@ -276,7 +280,7 @@ fn a_filter_alone_loses_pages_and_counts_them() {
     let lost = linked.difference(&fetched).count() as u64;
     assert!(lost > 0);
     assert_eq!(summary.lost_to_filter, lost);
-    assert!(found.len() < site.expected().requested.len());
+    assert!(found.len() < records(&exact).len());
 }
 
 #[test]
@@ -312,11 +316,8 @@ fn depth_is_the_least_number_of_links_whatever_comes_first() {
     let mut found = Vec::new();
     for workers in ["1", "8"] {
         let store = dir.path().join(workers);
-        crawl(
-            &root,
-            &store,
-            &["--depth", "3", "--connections", workers, "--no-sitemaps"],
-        );
+        let options = ["--depth", "3", "--connections", workers, "--no-sitemaps"];
+        crawl(&root, &store, &[&options[..], &WITHOUT_TRAPS].concat());
         let records = records(&open(&store));
         let pages = records
             .into_values()
@@ -348,7 +349,6 @@ fn a_store_of_something_else_is_left_alone() {
         },
         store: store.to_owned(),
         seeds: Vec::new(),
-        traps: Site::limits(),
     };
     let refused = plan(&other, PartitionArg::Host)
         .run()

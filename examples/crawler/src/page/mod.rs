@@ -21,6 +21,7 @@ use self::tags::{Attribute, Attributes, Sink, Tag};
 use crate::address::{Joiner, Normal};
 use crate::addresses::{Addresses, Places};
 use crate::simhash::Simhash;
+use crate::sketch::Sketch;
 
 /// What is taken from a page.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,11 @@ pub(crate) struct Page {
     pub(crate) nofollow: bool,
     /// Of the visible text; see `simhash.rs`. Zero if there is none.
     pub(crate) simhash: u64,
+    /// Of the same text, for `novelty.rs`.
+    pub(crate) sketch: Sketch,
+    /// The page refreshes to another one and names no other: a redirect by other means. Its few
+    /// words are no content, so its sketch is empty.
+    pub(crate) forwards: bool,
     /// As it is written, white space collapsed, cut where it is very long.
     pub(crate) title: String,
 }
@@ -105,6 +111,7 @@ pub(crate) fn read(
         title: Vec::new(),
         base: None,
         canonical: None,
+        refreshes: false,
         room,
     };
     if let Some(lines) = said.robots_tag {
@@ -137,6 +144,8 @@ struct Reading<'r> {
     title: Vec<u8>,
     base: Option<Vec<u8>>,
     canonical: Option<Vec<u8>>,
+    /// There is a refresh to somewhere.
+    refreshes: bool,
     room: &'r mut Room,
 }
 
@@ -251,6 +260,7 @@ impl Reading<'_> {
             && let Some(target) = wishes::refresh(content)
         {
             self.room.targets.add(target, false, LinkKind::Refresh);
+            self.refreshes = true;
         }
     }
 
@@ -270,7 +280,11 @@ impl Reading<'_> {
             places,
         } = self.room;
         add_links(&mut page, targets, (url.as_str(), &joiner), places);
-        page.simhash = simhash.finish();
+        (page.simhash, page.sketch) = simhash.finish();
+        page.forwards = self.refreshes && page.links.len() == 1;
+        if page.forwards {
+            page.sketch = Sketch::default();
+        }
         page.title = collapsed(&String::from_utf8_lossy(&self.title));
         page
     }

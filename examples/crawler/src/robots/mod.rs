@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use url::Url;
 
-use self::rule::{Pairs, Rule};
+use self::rule::Pairs;
+pub(crate) use self::rule::Rule;
 
 /// What lies beyond is not read (RFC 9309, section 2.5).
 const LIMIT_BYTES: usize = 500 * 1024;
@@ -192,7 +193,7 @@ fn token(text: &[u8]) -> &[u8] {
 /// A path in the form in which octets are compared (section 2.2.2): unreserved characters as they
 /// are, reserved ones as they were, everything else percent-encoded. The two characters with a
 /// meaning in rules are encoded, as section 2.2.3 has them written where they mean themselves.
-fn normal_path(path: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn normal_path(path: &[u8]) -> Cow<'_, [u8]> {
     if path.iter().all(|&byte| byte != b'%' && is_kept(byte)) {
         return Cow::Borrowed(path);
     }

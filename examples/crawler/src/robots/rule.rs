@@ -16,7 +16,7 @@ const NAMED: usize = 4;
 /// In the order in which they are tried: the longest first, and of those of one length `Allow`
 /// first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     len: Reverse<usize>,
     allows: Reverse<bool>,
     /// Normalised; `*` is the wildcard, a literal one is `%2A`.
@@ -30,7 +30,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    pub(super) fn new(allows: bool, path: &[u8]) -> Rule {
+    pub(crate) fn new(allows: bool, path: &[u8]) -> Rule {
         let (path, is_anchored) = match path.strip_suffix(b"$") {
             Some(path) => (path, true),
             None => (path, false),
@@ -71,7 +71,7 @@ impl Rule {
     }
 
     /// Whether a normalised path begins with the pattern, or is all of it if anchored.
-    pub(super) fn matches(&self, path: &[u8]) -> bool {
+    pub(crate) fn matches(&self, path: &[u8]) -> bool {
         self.matches_by(path, memmem::find)
     }
 

@@ -1,8 +1,7 @@
 //! A site to crawl, served by the program itself: pages as they are, and what goes wrong with them.
 //!
 //! The site knows where each of its links leads because it wrote them; nothing here reads HTML,
-//! joins addresses or judges traps. So what a crawler should do is told by another way than that by
-//! which the crawler does it.
+//! joins addresses or judges traps. So the site says in its own way what a crawler should do.
 
 mod endless;
 mod oddities;
@@ -20,16 +19,15 @@ use std::sync::Arc;
 use self::resource::Resource;
 pub(crate) use self::serve::Served;
 use crate::address::Normal;
-use crate::trap::TrapLimits;
 
 /// The product token that the rules of the site, and wishes on its pages, are for.
 pub(crate) const AGENT: &str = "criba";
 
 /// The largest body that a crawl of this site should take; one page is larger.
-pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 9 << 20;
 
-/// The year in which the calendar of the site is visited.
-const YEAR: u32 = 2026;
+/// The longest address that a crawl of this site should ask for.
+pub(crate) const URL_BYTES_MAX: usize = 2048;
 
 /// A site made from a seed: the same seed and size give the same site, byte by byte.
 #[derive(Debug, Clone)]
@@ -44,6 +42,30 @@ pub(crate) struct Expected {
     pub(crate) requested: BTreeSet<String>,
     /// Those of them that answer 200 with HTML.
     pub(crate) pages: BTreeSet<String>,
+    /// Parts without end. None of their paths is in the sets above.
+    pub(crate) endless: Vec<Endless>,
+}
+
+/// A part of the site without end. A crawler gives it up at some point; which, is its own affair.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Endless {
+    /// All paths that begin so belong to it, other than those that are expected by name.
+    pub(crate) beginning: String,
+    /// Those that are requested at least.
+    pub(crate) first: BTreeSet<String>,
+    /// Most requests for all its paths together.
+    pub(crate) requests_max: u64,
+}
+
+impl Expected {
+    /// The part without end that a path belongs to.
+    pub(crate) fn endless_of(&self, path: &str) -> Option<&Endless> {
+        if self.requested.contains(path) {
+            return None;
+        }
+        let mut parts = self.endless.iter();
+        parts.find(|part| path.starts_with(&part.beginning))
+    }
 }
 
 impl Site {
@@ -64,24 +86,25 @@ impl Site {
         }
     }
 
-    /// Which traps [`Self::expected`] counts on.
-    pub(crate) fn limits() -> TrapLimits {
-        TrapLimits::new(YEAR)
-    }
-
-    /// What a correct crawler requests, all of it and nothing else; sitemaps are read, `nofollow`
-    /// holds.
+    /// What a correct crawler requests: all of it, nothing else, and of the parts without end
+    /// neither too little nor too much. Sitemaps are read, `nofollow` holds.
     pub(crate) fn expected(&self) -> Expected {
-        let mut expected = Expected::default();
+        let mut expected = Expected {
+            endless: endless::parts(),
+            ..Expected::default()
+        };
         let mut waiting = vec!["/", "/robots.txt"];
-        let endless = endless::within_limits();
-        waiting.extend(endless.iter().map(String::as_str));
+        let long = endless::long();
+        waiting.extend(long.iter().map(String::as_str));
         while let Some(path) = waiting.pop() {
-            if !expected.requested.insert(path.to_owned()) {
+            let resource = self.resources.get(path);
+            let is_endless = |part: &Endless| path.starts_with(&part.beginning);
+            if resource.is_none() && expected.endless.iter().any(is_endless)
+                || !expected.requested.insert(path.to_owned())
+            {
                 continue;
             }
-            let resource = self.resources.get(path);
-            if resource.map_or_else(|| endless.contains(path), Resource::is_page) {
+            if resource.map_or_else(|| long.iter().any(|known| known == path), Resource::is_page) {
                 expected.pages.insert(path.to_owned());
             }
             let leads_to = resource.into_iter().flat_map(|resource| &resource.leads_to);

@@ -2,7 +2,7 @@
 //! places where nothing is a link; a request for it is a mistake.
 
 use super::endless;
-use super::resource::{Resource, Resources};
+use super::resource::{Packing, Resource, Resources};
 use super::words::Random;
 use super::{AGENT, BODY_BYTES_MAX};
 
@@ -10,7 +10,7 @@ use super::{AGENT, BODY_BYTES_MAX};
 pub(super) fn add(resources: &mut Resources) -> Vec<String> {
     let parts = [
         rules, redirects, wishes, refresh, base, canonical, copies, spelling, charsets, statuses,
-        sizes, files, frames, no_links, sessions, sitemaps,
+        sizes, packed, cut, files, frames, no_links, sessions, sitemaps, like_traps,
     ];
     let mut entries = endless::entries();
     for part in parts {
@@ -305,18 +305,35 @@ fn statuses(site: &mut Adder<'_>) {
     site.plain(["/slow/behind"]);
 }
 
+/// Links at the beginning of a large page, beyond the first 8 MiB, and beyond what is read of it;
+/// and a head with very many lines.
 fn sizes(site: &mut Adder<'_>) {
-    let filler = "<p>More of the same.</p>\n".repeat(BODY_BYTES_MAX / 24 + 1);
+    const LINE: &str = "<p>More of the same.</p>\n";
+    let filler = |bytes: usize| LINE.repeat(bytes / LINE.len());
     let content = [
         anchors(&["/large/early"]),
-        filler,
+        filler((8 << 20) + (512 << 10)),
+        anchors(&["/large/late"]),
+        filler(BODY_BYTES_MAX - (8 << 20) - (512 << 10)),
         anchors(&["/hidden/beyond-the-limit"]),
     ]
     .concat();
+    let reached = ["/large/early", "/large/late"];
     site.entry(
         "/large/",
-        Resource::page("Large", &content).leads_to(["/large/early"]),
+        Resource::page("Large", &content).leads_to(reached),
     );
+    site.plain(reached);
+    site.entry("/empty", Resource::new(200, "text/html", ""));
+    let mut page = Resource::page("Many headers", &anchors(&["/headers/behind"]));
+    for number in 0..400 {
+        page = page.header("X-Filler", &format!("line {number}"));
+    }
+    site.entry("/headers/many", page.leads_to(["/headers/behind"]));
+    site.plain(["/headers/behind"]);
+}
+
+fn packed(site: &mut Adder<'_>) {
     for packed in 1..=3 {
         let target = format!("/packed/inside-{packed}");
         let page = Resource::page("Packed", &anchors(&[&target])).leads_to([&target]);
@@ -326,8 +343,61 @@ fn sizes(site: &mut Adder<'_>) {
         );
         site.plain([target]);
     }
-    site.plain(["/large/early"]);
-    site.entry("/empty", Resource::new(200, "text/html", ""));
+    // Sent to everyone, whatever he takes.
+    let always: [(&str, &str, &[Packing]); 4] = [
+        ("zlib", "deflate", &[Packing::Zlib]),
+        ("deflate", "deflate", &[Packing::Deflate]),
+        ("twice", "gzip, gzip", &[Packing::Gzip, Packing::Gzip]),
+        ("two", "deflate, gzip", &[Packing::Zlib, Packing::Gzip]),
+    ];
+    for (name, coding, packings) in always {
+        let target = format!("/packed/inside-{name}");
+        let page = Resource::page("Packed", &anchors(&[&target])).leads_to([&target]);
+        let mut page = page.header("Content-Encoding", coding);
+        page.packings = packings;
+        site.entry(format!("/packed/{name}"), page);
+        site.plain([target]);
+    }
+}
+
+/// Pages whose ends are missing: what stands before the cut counts.
+fn cut(site: &mut Adder<'_>) {
+    let ends = [
+        ("tag", "<a href=\"/hidden/in-half-a-tag"),
+        ("value", "<a href=/hidden/in-half-a-tag"),
+        ("comment", "<!-- <a href=/hidden/in-half-a-comment>no</a>"),
+        (
+            "script",
+            "<script>\"<a href=/hidden/in-half-a-script>no</a>\"",
+        ),
+        ("reference", "<p>Salt &am"),
+    ];
+    for (name, end) in ends {
+        let target = format!("/cut/before-{name}");
+        let html = format!("<title>Cut</title>{}{end}", anchors(&[&target]));
+        let page = Resource::new(200, "text/html", html).leads_to([&target]);
+        site.entry(format!("/cut/{name}"), page);
+        site.plain([target]);
+    }
+}
+
+/// Pages whose addresses look like those of traps, and whose texts do not.
+fn like_traps(site: &mut Adder<'_>) {
+    let paths = [
+        "/events/2019/05/talk.html",
+        "/calendar/2023/12/",
+        "/agenda?year=2020",
+        "/prevented/2010/01/a.html",
+        "/a/a/a/x.html",
+    ];
+    for (seed, path) in (50..).zip(paths) {
+        let next = format!("/behind{path}");
+        let text = |seed| Random(seed).paragraph(80);
+        let content = text(seed) + &anchors(&[&next]);
+        let page = Resource::page("A good page", &content).leads_to([&next]);
+        site.entry(path, page);
+        site.add(next, Resource::page("Another", &text(seed + 100)));
+    }
 }
 
 fn files(site: &mut Adder<'_>) {
@@ -407,7 +477,12 @@ fn sitemaps(site: &mut Adder<'_>) {
         map.is_template = true;
         site.add(path, map);
     };
-    let maps = ["/sitemap-1.xml", "/sitemap-2.txt", "/sitemap-missing.xml"];
+    let maps = [
+        "/sitemap-1.xml",
+        "/sitemap-2.txt",
+        "/sitemap-cut.xml",
+        "/sitemap-missing.xml",
+    ];
     let locs = maps
         .map(|map| format!("<sitemap><loc>{{origin}}{map}</loc></sitemap>\n"))
         .concat();
@@ -433,5 +508,14 @@ fn sitemaps(site: &mut Adder<'_>) {
         "{origin}/listed/3\r\n{origin}/listed/4".into(),
         &["/listed/3", "/listed/4"],
     );
-    site.plain(["/listed/1", "/listed/2?a=1&b=2", "/listed/3", "/listed/4"]);
+    let whole = "<url><loc>{origin}/listed/5</loc></url>\n";
+    let map = format!("<urlset xmlns=\"{SPACE}\">\n{whole}<url><loc>{{origin}}/hidden/to");
+    add("/sitemap-cut.xml", map, &["/listed/5"]);
+    site.plain([
+        "/listed/1",
+        "/listed/2?a=1&b=2",
+        "/listed/3",
+        "/listed/4",
+        "/listed/5",
+    ]);
 }

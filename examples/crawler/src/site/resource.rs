@@ -1,7 +1,11 @@
 //! One address of the site and what it answers.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read as _};
 use std::sync::Arc;
+
+use flate2::Compression;
+use flate2::read::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
 /// The site while it is made.
 pub(super) type Resources = BTreeMap<String, Resource>;
@@ -19,8 +23,34 @@ pub(super) struct Resource {
     pub(super) failures: u64,
     /// Milliseconds before the answer.
     pub(super) delay_ms: u64,
+    /// How the body is packed for everyone, in this order. If there is none, only those get a packed
+    /// body who take gzip.
+    pub(super) packings: &'static [Packing],
     /// `{origin}` in the body stands for the address of the server.
     pub(super) is_template: bool,
+}
+
+/// What is done to a body.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Packing {
+    Gzip,
+    /// What HTTP calls `deflate`.
+    Zlib,
+    /// What some servers send under that name.
+    Deflate,
+}
+
+impl Packing {
+    pub(super) fn pack(self, body: &[u8]) -> io::Result<Vec<u8>> {
+        let level = Compression::fast();
+        let mut packed = Vec::new();
+        match self {
+            Packing::Gzip => GzEncoder::new(body, level).read_to_end(&mut packed)?,
+            Packing::Zlib => ZlibEncoder::new(body, level).read_to_end(&mut packed)?,
+            Packing::Deflate => DeflateEncoder::new(body, level).read_to_end(&mut packed)?,
+        };
+        Ok(packed)
+    }
 }
 
 impl Resource {
@@ -32,6 +62,7 @@ impl Resource {
             leads_to: Vec::new(),
             failures: 0,
             delay_ms: 0,
+            packings: &[],
             is_template: false,
         }
     }

@@ -7,12 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flate2::Compression;
-use flate2::read::GzEncoder;
 use url::Url;
 
 use super::Site;
-use super::resource::Resource;
+use super::resource::{Packing, Resource};
 
 /// A site that is being served; it ends when this is dropped.
 #[derive(Debug)]
@@ -178,8 +176,9 @@ fn converse(connection: &TcpStream, shared: &Shared) -> io::Result<()> {
         } else {
             resource
         };
-        write_answer(&mut answer, resource, &request, shared.address)?;
+        let body = write_answer(&mut answer, resource, &request, shared.address)?;
         (&mut &*connection).write_all(&answer)?;
+        (&mut &*connection).write_all(&body)?;
         if request.closes {
             break;
         }
@@ -228,12 +227,16 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     }
 }
 
+/// A longer body is not copied behind its head.
+const COPIED_BYTES_MAX: usize = 64 << 10;
+
+/// Writes the head, and the body if it is short. Returns what is to be sent behind that.
 fn write_answer(
     answer: &mut Vec<u8>,
     mut resource: Resource,
     request: &Request,
     address: SocketAddr,
-) -> io::Result<()> {
+) -> io::Result<Arc<[u8]>> {
     let is_known = match (&request.known_tag, &request.known_date) {
         (Some(tag), _) => resource.find("ETag") == Some(tag),
         (None, Some(date)) => resource.find("Last-Modified") == Some(date),
@@ -248,16 +251,18 @@ fn write_answer(
         let text = text.replace("{origin}", &format!("http://{address}"));
         resource.body = text.into_bytes().into();
     }
-    if resource.find("Content-Encoding").is_some() {
+    let mut packings = resource.packings;
+    if packings.is_empty() && resource.find("Content-Encoding").is_some() {
         if request.takes_gzip {
-            let mut packed = Vec::new();
-            GzEncoder::new(&*resource.body, Compression::fast()).read_to_end(&mut packed)?;
-            resource.body = packed.into();
+            packings = &[Packing::Gzip];
         } else {
             resource
                 .headers
                 .retain(|(name, _)| *name != "Content-Encoding");
         }
+    }
+    for packing in packings {
+        resource.body = packing.pack(&resource.body)?.into();
     }
     write!(
         answer,
@@ -277,10 +282,14 @@ fn write_answer(
         "keep-alive"
     };
     write!(answer, "Connection: {connection}\r\n\r\n")?;
-    if !request.is_head {
-        answer.extend_from_slice(&resource.body);
+    if request.is_head {
+        return Ok(Arc::default());
     }
-    Ok(())
+    if resource.body.len() > COPIED_BYTES_MAX {
+        return Ok(resource.body);
+    }
+    answer.extend_from_slice(&resource.body);
+    Ok(Arc::default())
 }
 
 fn reason(status: u16) -> &'static str {

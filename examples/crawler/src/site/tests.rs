@@ -1,15 +1,17 @@
-use crawl::Rules as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use common::codec::Malformed;
+use crawl::Rules as _;
 use url::Url;
 
-use super::{AGENT, BODY_BYTES_MAX, Served, Site};
+use super::{AGENT, BODY_BYTES_MAX, Served, Site, URL_BYTES_MAX};
+use crate::budget::{Budgets, Limits, TRAP_BUDGET};
+use crate::embedded::Comparison;
 use crate::page;
 use crate::robots::Robots;
 use crate::sitemap;
-use crate::trap::is_trap;
 
 fn small() -> Site {
     Site::generate(1, 150)
@@ -61,7 +63,13 @@ fn all_ordinary_pages_are_expected_and_nothing_hidden() {
         .filter(|path| path.starts_with("/docs/"));
     assert_eq!(ordinary.count(), 150);
     assert!(expected.pages.is_subset(&expected.requested));
-    for beginning in ["/hidden/", "/private/x", "/calendar/2028/", "/loop/x/x/x/"] {
+    for beginning in [
+        "/hidden/",
+        "/private/x",
+        "/calendar/2026",
+        "/loop/",
+        "/cal?",
+    ] {
         assert!(
             !expected
                 .requested
@@ -71,6 +79,40 @@ fn all_ordinary_pages_are_expected_and_nothing_hidden() {
         );
     }
     assert!(Site::generate(1, 0).expected().requested.len() > 200);
+    let parts: Vec<_> = expected
+        .endless
+        .iter()
+        .map(|part| part.first.len())
+        .collect();
+    assert!(
+        parts.len() > 5 && parts.iter().all(|&first| first >= 30),
+        "{parts:?}"
+    );
+    let of = |path| expected.endless_of(path).map(|part| &*part.beginning);
+    assert_eq!(of("/calendar/2023/12"), Some("/calendar/"));
+    assert_eq!(of("/calendar/2023/12/"), None);
+}
+
+/// Months differ from all others, and so do the sessions of a page.
+#[test]
+fn parts_without_end_are_what_they_should_be() {
+    let body = |path: &str| String::from_utf8(small().at(path).unwrap().body.to_vec()).unwrap();
+    let all = ["/cal?y=2026&m=1", "/cal?y=2026&m=2", "/cal?y=2027&m=1"].map(body);
+    assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
+    assert!(
+        all[0].contains("href=\"cal?y=2025&amp;m=12\""),
+        "{}",
+        all[0]
+    );
+    let (one, other) = (body("/sessions/3?sid=a"), body("/sessions/3?sid=b"));
+    let sids = |body: &str| {
+        let parts = body.split("?sid=").skip(1);
+        let sids = parts.map(|part| part.split('"').next().unwrap().to_owned());
+        sids.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!((sids(&one).len(), sids(&other).len()), (30, 30));
+    assert!(sids(&one).is_disjoint(&sids(&other)));
+    assert!(small().at("/sessions/30").is_none());
 }
 
 /// A crawl by the simplest means there are: no store, no queue by host, one request at a time.
@@ -80,12 +122,10 @@ fn the_modules_together_find_what_is_expected() {
     let served = site.serve().unwrap();
     let root = served.root().unwrap();
     let robots = Robots::parse(&get(&served, "/robots.txt", "").1, AGENT);
-    let mut waiting = vec![root.clone()];
+    let mut waiting = VecDeque::from([root.clone()]);
     let mut maps = Vec::from_iter(robots.sitemaps().iter().map(|map| Url::parse(map).unwrap()));
-    let mut seen = std::collections::HashSet::new();
-    let path = |url: &Url| url[url::Position::BeforePath..].to_owned();
     while let Some(map) = maps.pop() {
-        let (_, body) = get(&served, &path(&map), "");
+        let (_, body) = get(&served, path(&map), "");
         let read = sitemap::read(&body, false).0;
         waiting.extend(
             read.pages
@@ -94,57 +134,84 @@ fn the_modules_together_find_what_is_expected() {
         );
         maps.extend(read.maps.iter().map(|map| Url::parse(map).unwrap()));
     }
-    while let Some(url) = waiting.pop() {
+    let mut seen = HashSet::new();
+    let mut budgets = Budgets::new(Limits {
+        trap_budget: TRAP_BUDGET,
+        host_pages: None,
+        directory_pages: None,
+    });
+    let mut kept = HashMap::new();
+    while let Some(url) = waiting.pop_front() {
         let wanted = url.origin() == root.origin()
             && robots.allows(&url)
-            && is_trap(&url, &Site::limits()).is_none();
-        if !wanted || !seen.insert(url.clone()) {
+            && url.as_str().len() <= URL_BYTES_MAX;
+        let mut load = |key: &[u8]| Ok::<_, Malformed>(kept.get(key).cloned());
+        if !wanted || !seen.insert(url.clone()) || budgets.admit(&url, &mut load).unwrap().is_some()
+        {
             continue;
         }
-        let (mut head, mut body) = get(&served, &path(&url), "");
-        while head.starts_with("HTTP/1.1 503") {
-            (head, body) = get(&served, &path(&url), "");
+        let Some(page) = fetch(&served, &url, &mut waiting) else {
+            continue;
+        };
+        let read = budgets.read(&url, &page.sketch, &mut load).unwrap();
+        let links = page.addresses.iter().zip(&page.links);
+        let followed = links.filter(|(_, link)| !page.nofollow && !link.nofollow);
+        let mut leads_on = false;
+        for (address, _) in followed.filter(|_| read.left_out.is_none()) {
+            let target = Url::parse(address).unwrap();
+            leads_on |= !seen.contains(&target);
+            waiting.push_back(target);
         }
-        let is_html =
-            header(&head, "Content-Type").is_some_and(|kind| kind.starts_with("text/html"));
-        if head.starts_with("HTTP/1.1 3") {
-            let location = header(&head, "Location");
-            waiting.extend(location.and_then(|location| Site::normal().join(&url, location)));
-        } else if head.starts_with("HTTP/1.1 200") && is_html {
-            body.truncate(BODY_BYTES_MAX);
-            let tag = header(&head, "X-Robots-Tag");
-            let said = page::Said {
-                content_type: header(&head, "Content-Type"),
-                robots_tag: tag,
-            };
-            let page = page::read(
-                &body,
-                said,
-                &url,
-                Site::normal(),
-                &mut page::Room::default(),
-            );
-            let links = page.addresses.iter().zip(&page.links);
-            let followed = links.filter(|(_, link)| !page.nofollow && !link.nofollow);
-            waiting.extend(followed.map(|(address, _)| Url::parse(address).unwrap()));
-        }
+        let writes = budgets.finish(&read, leads_on, &mut load).unwrap();
+        kept.extend(writes.into_iter().map(|write| (write.key, write.value)));
     }
-    let mut requests = served.requests();
-    requests.remove("/robots.txt");
-    let expected = site.expected().requested;
-    let missed: Vec<_> = expected
-        .iter()
-        .filter(|path| !requests.contains_key(*path))
-        .collect();
-    let unwanted: Vec<_> = requests
-        .keys()
-        .filter(|path| !expected.contains(*path))
-        .collect();
-    assert!(
-        missed.is_empty() && unwanted.is_empty(),
-        "missed {missed:?}, unwanted {unwanted:?}"
-    );
-    assert!(requests.values().all(|&count| count == 1));
+    let compared = Comparison::of(&site.expected(), &served.requests());
+    assert_eq!(compared, Comparison::default());
+}
+
+fn path(url: &Url) -> &str {
+    &url[url::Position::BeforePath..]
+}
+
+/// Fetches an address. The target of a redirect waits then; a page is returned.
+fn fetch(served: &Served, url: &Url, waiting: &mut VecDeque<Url>) -> Option<page::Page> {
+    let (mut head, mut body) = get(served, path(url), "");
+    while head.starts_with("HTTP/1.1 503") {
+        (head, body) = get(served, path(url), "");
+    }
+    if head.starts_with("HTTP/1.1 3") {
+        let location = header(&head, "Location");
+        waiting.extend(location.and_then(|location| Site::normal().join(url, location)));
+    }
+    let is_html = header(&head, "Content-Type").is_some_and(|kind| kind.starts_with("text/html"));
+    if !head.starts_with("HTTP/1.1 200") || !is_html {
+        return None;
+    }
+    for coding in header(&head, "Content-Encoding")
+        .into_iter()
+        .flat_map(|all| all.rsplit(", "))
+    {
+        body = unpacked(&body, coding);
+    }
+    body.truncate(BODY_BYTES_MAX);
+    let said = page::Said {
+        content_type: header(&head, "Content-Type"),
+        robots_tag: header(&head, "X-Robots-Tag"),
+    };
+    let mut room = page::Room::default();
+    Some(page::read(&body, said, url, Site::normal(), &mut room))
+}
+
+fn unpacked(body: &[u8], coding: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let is_zlib = body.first() == Some(&0x78);
+    match coding {
+        "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut out),
+        _ if is_zlib => flate2::read::ZlibDecoder::new(body).read_to_end(&mut out),
+        _ => flate2::read::DeflateDecoder::new(body).read_to_end(&mut out),
+    }
+    .unwrap();
+    out
 }
 
 #[test]
@@ -175,11 +242,13 @@ fn packed_for_those_who_take_it() {
     assert_eq!(header(&head, "Content-Encoding"), None);
     let (head, packed) = get(&served, "/packed/1", "Accept-Encoding: br, gzip\r\n");
     assert_eq!(header(&head, "Content-Encoding"), Some("gzip"));
-    let mut unpacked = Vec::new();
-    flate2::read::GzDecoder::new(&*packed)
-        .read_to_end(&mut unpacked)
-        .unwrap();
-    assert_eq!(unpacked, plain);
+    assert_eq!(unpacked(&packed, "gzip"), plain);
+    let (head, packed) = get(&served, "/packed/two", "");
+    assert_eq!(header(&head, "Content-Encoding"), Some("deflate, gzip"));
+    let page = unpacked(&unpacked(&packed, "gzip"), "deflate");
+    assert!(page.starts_with(b"<!DOCTYPE html>"));
+    let (_, packed) = get(&served, "/packed/deflate", "");
+    assert!(unpacked(&packed, "deflate").starts_with(b"<!DOCTYPE html>"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::program::{self, text};
 use super::stops::{all_files, at, lines};
 use super::{open, records, small_site};
 use crate::record::{Record, State};
+use crate::site::BODY_BYTES_MAX;
 
 const PAGE_KEYS: [&str; 16] = [
     "event",
@@ -50,12 +51,8 @@ fn crawl_all(dir: &std::path::Path, root: &url::Url) -> (BTreeMap<u64, Record>, 
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let ended = program::run(&options);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(
-        ended
-            .stderr
-            .contains("cut at 1048576 bytes: 1 of the pages"),
-        "{ended:?}"
-    );
+    let cut = format!("cut at {BODY_BYTES_MAX} bytes: 1 of the pages");
+    assert!(ended.stderr.contains(&cut), "{ended:?}");
     assert!(
         ended.stderr.contains("--recrawl --max-bytes N"),
         "{ended:?}"

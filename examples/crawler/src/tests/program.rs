@@ -8,7 +8,7 @@ use clap::Parser as _;
 
 use crate::args::Args;
 use crate::setup::Plan;
-use crate::site::{self, Site};
+use crate::site;
 
 /// Holds the arguments, one a line.
 const ARGUMENTS: &str = "CRAWLER_ARGUMENTS";
@@ -23,10 +23,7 @@ fn runs_as_a_program() {
     let args = Args::try_parse_from(["crawler"].into_iter().chain(arguments.lines()));
     let args = args.unwrap_or_else(|refused| refused.exit());
     crate::signals::listen().unwrap();
-    let plan = Plan::of(args).map(|plan| Plan {
-        traps: Site::limits(),
-        ..plan
-    });
+    let plan = Plan::of(args);
     let ended = plan.and_then(|plan| crate::crawl_to_the_end(&plan));
     let exit = ended.unwrap_or_else(|failure| {
         crate::say(format_args!("error: {failure}"));

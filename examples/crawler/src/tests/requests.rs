@@ -13,7 +13,6 @@ use crate::failure::Exit;
 use crate::http::tests::server::{Server, answer};
 use crate::record::State;
 use crate::setup::Plan;
-use crate::site::Site;
 
 fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
@@ -114,7 +113,6 @@ fn what_is_wrong_with_an_option_is_said_at_the_start() {
             args: Args::parse_from([&["crawler", "--quiet"], options].concat()),
             store: dir.path().join("store"),
             seeds: vec![Url::parse("http://site.invalid/").unwrap()],
-            traps: Site::limits(),
         };
         let refused = plan.run().unwrap_err();
         assert_eq!(refused.exit(), Exit::Usage);

@@ -12,6 +12,7 @@ use url::Url;
 
 use super::program::{self, text};
 use super::{Comparison, check_store, open, records, small_site};
+use crate::record::State;
 
 /// Signals that a process gets before it is killed: it does not listen.
 const SENT_MAX: u64 = 2_000;
@@ -50,7 +51,9 @@ pub(super) fn all_files(dir: &Path) -> Vec<String> {
 fn check_files(dir: &Path) {
     let store = open(&dir.join("store"));
     check_store(&store);
-    let records = records(&store);
+    let mut records = records(&store);
+    // Nobody asked for these.
+    records.retain(|_, record| record.state != State::LeftOut);
     let urls: BTreeSet<String> = records.values().map(|record| record.url.clone()).collect();
     let list = std::fs::read_to_string(dir.join("list")).unwrap();
     let listed = list
