@@ -218,10 +218,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "1", help_heading = DEMO)]
     pub(crate) site_seed: u64,
     /// Pages to fetch of the made-up web, each with 62 links; 0 to leave it out
-    #[arg(long, value_name = "N", default_value = "20000", help_heading = DEMO)]
+    #[arg(long, value_name = "N", default_value = "16000", help_heading = DEMO)]
     pub(crate) web_pages: u64,
     /// Hosts of the made-up web
-    #[arg(long, value_name = "N", default_value = "300", help_heading = DEMO)]
+    #[arg(long, value_name = "N", default_value = "250", help_heading = DEMO)]
     pub(crate) web_hosts: usize,
     /// Instead of the demo: reads for each link, by the share of new links and by memory
     #[arg(long, help_heading = DEMO)]

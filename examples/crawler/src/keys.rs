@@ -48,6 +48,28 @@ impl Kept {
         |key| Ok(self.budgets.get(key)?.map(|value| value.to_vec()))
     }
 
+    /// Bytes of all segments of the store, and of filters in memory.
+    pub(crate) fn sizes(&self, store: &crawl::Store) -> (u64, u64) {
+        let own = [
+            &self.pages,
+            &self.contents,
+            &self.origins,
+            &self.left_out,
+            &self.budgets,
+        ];
+        let (mut files, mut filters) = (0, 0);
+        for keyspace in own.into_iter().chain([store.seen(), store.frontier()]) {
+            for segment in keyspace.stats().segments() {
+                files += segment.file_bytes;
+                filters += segment
+                    .filter
+                    .as_ref()
+                    .map_or(0, |filter| filter.pinned_bytes);
+            }
+        }
+        (files, filters)
+    }
+
     /// Opens them, or makes those that are not there.
     pub(crate) fn open(db: &Db) -> Result<Kept, Failure> {
         Ok(Kept {

@@ -222,17 +222,14 @@ impl Plan {
             left_out::list(&known, &kept, out)?;
         }
         let written = files.finish();
-        let stats = db.stats();
-        let filters = stats
-            .segments()
-            .filter_map(|segment| segment.filter.as_ref());
+        let (store_bytes, filter_bytes) = kept.sizes(&known);
         let summary = Summary {
             seeds: self.seeds.iter().map(|seed| seed.to_string()).collect(),
             seen_mode: self.args.seen.name().into(),
             partition: crawl::Partition::from(self.args.partition).name().into(),
-            store_bytes: stats.segments().map(|segment| segment.file_bytes).sum(),
-            filter_bytes: filters.map(|filter| filter.pinned_bytes).sum(),
-            written_bytes: stats.written_bytes,
+            store_bytes,
+            filter_bytes,
+            written_bytes: db.stats().written_bytes,
             peak_rss_bytes: common::memory::peak_bytes(),
             ..summary
         };

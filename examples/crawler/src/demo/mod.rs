@@ -213,7 +213,7 @@ mod tests {
         {
             assert!(text.contains(way.name) && row["name"] == way.name);
             // The seeds are looked up, too.
-            assert_eq!(row["checks"], 40 * PAGE_LINKS + 300);
+            assert_eq!(row["checks"], 40 * PAGE_LINKS + 250);
         }
         let page = crate::report::demo(&shown);
         assert!(page.contains("A crawl larger than its memory") && !page.contains("NaN"));

@@ -72,7 +72,11 @@ pub(super) fn action(path: &str) -> Option<Resource> {
     let (page, action) = path.split_once("?action=")?;
     let is_known = page.starts_with("/docs/") && matches!(action, "edit" | "history");
     let title = format!("The {action} of {page}");
-    is_known.then(|| Resource::page(&title, "<p>For authors.</p>\n"))
+    // Text of its own, as an older version of a page has it.
+    let seed = path.bytes().fold(0, |seed: u64, byte| {
+        seed.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    is_known.then(|| Resource::page(&title, &Random(seed).paragraph(60)))
 }
 
 /// An attribute value on one page that leads to another.
