@@ -48,13 +48,14 @@ impl Archive {
     /// Opens the archive, or makes it.
     pub(crate) fn open_to_write(path: &Path, choices: &Choices) -> Result<Archive, Failure> {
         make_folder(path)?;
-        make_folder(&path.join("packs"))?;
         let db = builder(path).open()?;
         if db.get(keys::META)?.is_none() {
+            expect_empty(path, &db)?;
             // Who only reads cannot make them.
             Tables::open(&db, choices.bits_per_key)?;
             db.put(keys::META, [FORMAT, u8::from(choices.is_index_only)])?;
         }
+        make_folder(&path.join("packs"))?;
         let archive = Archive::over(path, db, choices)?;
         if archive.is_index_only != choices.is_index_only {
             let (is, asked) = if archive.is_index_only {
@@ -209,6 +210,19 @@ fn expect_store(path: &Path) -> Result<(), Failure> {
             path.display()
         ))),
     }
+}
+
+/// Refuses a store that is not ours: one that was made here and has no kind yet has no entries.
+fn expect_empty(path: &Path, db: &Db) -> Result<(), Failure> {
+    let is_ours =
+        |name: &String| name == db.name() || Table::ALL.iter().any(|(_, ours)| ours == name);
+    if db.is_empty()? && db.keyspaces().iter().all(is_ours) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{} holds the store of another program; choose another directory with --store",
+        path.display()
+    )))
 }
 
 /// The content of every file of no bytes.

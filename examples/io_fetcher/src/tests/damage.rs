@@ -113,6 +113,32 @@ fn a_store_of_another_format_is_refused_and_left_as_it_is() {
     }
 }
 
+/// Bug: tables were made in it, and it was taken for a new store.
+#[test]
+fn a_store_of_another_program_is_refused_and_left_as_it_is() {
+    for is_named in [false, true] {
+        let place = Place::new();
+        let index = place.store.join("index");
+        let open = || criba::Db::open(&index).unwrap();
+        fs::create_dir_all(&place.store).unwrap();
+        let db = open();
+        match is_named {
+            true => drop(db.keyspace("theirs").unwrap()),
+            false => db.put("theirs", "value").unwrap(),
+        }
+        let before = (db.keyspaces(), db.len().unwrap());
+        db.close().unwrap();
+        let tree = place.tree.to_str().unwrap();
+        for command in [&["ingest", tree][..], &["list"], &["gc"], &["check"]] {
+            let refused = place.run(command).unwrap_err();
+            assert_eq!(refused.exit, Exit::Usage, "{refused}");
+            let db = open();
+            assert_eq!((db.keyspaces(), db.len().unwrap()), before);
+        }
+        assert!(!place.store.join("packs").exists());
+    }
+}
+
 #[test]
 fn what_is_no_store_is_refused() {
     let place = Place::new();
