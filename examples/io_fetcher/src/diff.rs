@@ -108,14 +108,18 @@ impl Difference {
                     target: target.clone(),
                 },
             },
-            stamp: if is_file {
-                found.stamp
-            } else {
-                Stamp::default()
+            // Of the others, only the time comes back.
+            stamp: match is_file {
+                true => found.stamp,
+                false => Stamp {
+                    mtime: found.stamp.mtime,
+                    ..Stamp::default()
+                },
             },
             mode: found.mode,
             is_gone: false,
             is_racy: is_file && found.stamp.ctime.saturating_add(TICK_NANOS) >= at,
+            is_dense: found.is_dense,
             name: found.name,
         };
         if is_file {

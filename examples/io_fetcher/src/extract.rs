@@ -75,6 +75,16 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
 
 /// Writes the documents that `args` names below `to`.
 pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Result<Tally, Failure> {
+    Tree::check(to).map_err(|error| {
+        let what = format!(
+            "cannot write below {}; name another directory with --to",
+            to.display()
+        );
+        match error.kind() {
+            io::ErrorKind::NotADirectory => Failure::usage(format!("{what}: {error}")),
+            _ => Failure::io(what, &error),
+        }
+    })?;
     let mut extraction = Extraction {
         archive,
         tree: Tree::new(to),
@@ -87,7 +97,7 @@ pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Resul
     };
     let progress = Progress::new(None);
     list::each(archive, &args.names, |named| {
-        extraction.take(&named);
+        extraction.take(&named)?;
         let tally = &extraction.tally;
         progress.show(tally.files, archive_read(archive), tally.bytes);
         Ok(())
@@ -98,7 +108,7 @@ pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Resul
     tree.close(|path, error| {
         tally.refused += 1;
         let path = Escaped(path.as_os_str().as_bytes());
-        eprintln!("the mode of {path} is not what it was: {error}");
+        eprintln!("the mode or time of {path} is not what it was: {error}");
     });
     Ok(tally)
 }
@@ -168,7 +178,7 @@ fn print_one(archive: &Archive, args: &ExtractArgs) -> Result<Exit, Failure> {
 
 impl Extraction<'_> {
     /// Writes one document, link or directory, or reports why not.
-    fn take(&mut self, named: &Named) {
+    fn take(&mut self, named: &Named) -> Result<(), Failure> {
         let result = match place(named) {
             Some(target) => self.write(&target, named),
             None => Err(Trouble::Refused(
@@ -180,13 +190,14 @@ impl Extraction<'_> {
             (Ok(()), What::File { .. }) => {
                 tally.files += 1;
                 tally.bytes += named.size;
-                return;
+                return Ok(());
             }
             (Ok(()), What::Link { .. }) => {
                 tally.links += 1;
-                return;
+                return Ok(());
             }
-            (Ok(()), What::Directory) => return,
+            (Ok(()), What::Directory) => return Ok(()),
+            (Err(Trouble::Ended(failure)), _) => return Err(failure),
             (Err(Trouble::Damaged(what)), _) => {
                 tally.damaged += 1;
                 what
@@ -198,14 +209,17 @@ impl Extraction<'_> {
         };
         let (name, what) = (Escaped(&named.name), Plain(&what));
         eprintln!("not extracted {name}: {what}");
+        Ok(())
     }
 
     fn write(&mut self, target: &Path, named: &Named) -> Result<(), Trouble> {
         let mode = named.mode & self.kept;
+        // Older stores have no times of links and directories.
+        let mtime = (named.mtime != 0).then_some(named.mtime);
         // The bits that the extracted file or directory has.
         let has = match &named.what {
-            What::Link { target: to } => return Ok(self.tree.link(target, to)?),
-            What::Directory => match self.tree.directory(target, mode)? {
+            What::Link { target: to } => return Ok(self.tree.link(target, to, mtime)?),
+            What::Directory => match self.tree.directory(target, mode, mtime)? {
                 true => mode,
                 false => return Ok(()),
             },
@@ -216,7 +230,7 @@ impl Extraction<'_> {
                     .map_err(|failure| Trouble::Damaged(failure.to_string()))?;
                 let archive = self.archive;
                 self.tree.file(target, |out| {
-                    content(archive, &document, out)?;
+                    content(archive, &document, (out, named.is_dense))?;
                     out.set_permissions(Permissions::from_mode(mode))?;
                     out.set_modified(time(named.mtime))?;
                     // The system may leave out what we may not set.
@@ -242,11 +256,21 @@ fn time(nanos: i64) -> SystemTime {
 enum Trouble {
     Damaged(String),
     Refused(String),
+    /// Nothing else can be written either.
+    Ended(Failure),
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
-        Trouble::Refused(error.to_string())
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded | ReadOnlyFilesystem => Trouble::Ended(Failure::io(
+                "cannot write what is extracted; when there is room, the same command writes what is \
+                 missing",
+                &error,
+            )),
+            _ => Trouble::Refused(error.to_string()),
+        }
     }
 }
 
@@ -283,9 +307,13 @@ fn url_name(url: &[u8]) -> String {
 }
 
 /// Writes the content, and refuses it if its hash is not right.
-fn content(archive: &Archive, document: &Document, out: &File) -> Result<(), Trouble> {
+fn content(
+    archive: &Archive,
+    document: &Document,
+    (out, is_dense): (&File, bool),
+) -> Result<(), Trouble> {
     let mut hasher = blake3::Hasher::new();
-    let mut out = Holes::new(out);
+    let mut out = Holes::new(out, is_dense);
     let mut written = Ok(());
     archive
         .read(document, |part| {

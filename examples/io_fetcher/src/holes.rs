@@ -1,4 +1,4 @@
-//! Writes a file from its beginning and leaves holes where its content is zeros.
+//! Writes a file from its beginning, and leaves holes where its content is zeros if it is to have any.
 
 use std::fs::File;
 use std::io;
@@ -14,16 +14,21 @@ const ROOM_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Holes<'f> {
     file: &'f File,
+    /// Whether zeros are written, too.
+    is_dense: bool,
+    written: u64,
     /// What was not written yet, and where it begins: at a block.
     room: Vec<u8>,
     at: u64,
 }
 
 impl<'f> Holes<'f> {
-    /// Writes to an empty file.
-    pub(crate) fn new(file: &'f File) -> Holes<'f> {
+    /// Writes to an empty file. One that is dense gets no holes.
+    pub(crate) fn new(file: &'f File, is_dense: bool) -> Holes<'f> {
         Holes {
             file,
+            is_dense,
+            written: 0,
             room: Vec::new(),
             at: 0,
         }
@@ -37,15 +42,18 @@ impl<'f> Holes<'f> {
         }
     }
 
-    /// Writes the rest; a hole at the end needs the length.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    /// Writes the rest, and returns the number of bytes that were written. A hole at the end needs
+    /// the length.
+    pub(crate) fn finish(mut self) -> io::Result<u64> {
         self.empty(self.room.len())?;
-        self.file.set_len(self.at)
+        self.file.set_len(self.at)?;
+        Ok(self.written)
     }
 
     /// Writes the first bytes of the room, neighbouring blocks at once.
     fn empty(&mut self, bytes: usize) -> io::Result<()> {
-        let is_hole = |block: &[u8]| block.iter().all(|&byte| byte == 0);
+        let is_dense = self.is_dense;
+        let is_hole = |block: &[u8]| !is_dense && block.iter().all(|&byte| byte == 0);
         let mut blocks = self.room[..bytes].chunks(BLOCK_BYTES).peekable();
         let (mut begin, mut end) = (0, 0);
         while let Some(block) = blocks.next() {
@@ -58,6 +66,7 @@ impl<'f> Holes<'f> {
             if is_data && is_last {
                 self.file
                     .write_all_at(&self.room[begin..end], self.at + begin as u64)?;
+                self.written += (end - begin) as u64;
             }
         }
         self.room.drain(..bytes);
@@ -85,15 +94,22 @@ mod tests {
         content.extend([0; 5000]);
         for len in [0, 1, 4096, 70_000, 131_072, content.len()] {
             for part in [1, 100, 4096, 5000, content.len()] {
-                let mut file = tempfile::tempfile().unwrap();
-                let mut holes = Holes::new(&file);
-                for part in content[..len].chunks(part) {
-                    holes.write(part).unwrap();
+                for is_dense in [false, true] {
+                    let mut file = tempfile::tempfile().unwrap();
+                    let mut holes = Holes::new(&file, is_dense);
+                    for part in content[..len].chunks(part) {
+                        holes.write(part).unwrap();
+                    }
+                    let written = holes.finish().unwrap();
+                    assert_eq!(
+                        written == len as u64,
+                        is_dense || len <= 4096,
+                        "{len} {part}"
+                    );
+                    let mut found = Vec::new();
+                    file.read_to_end(&mut found).unwrap();
+                    assert!(found == content[..len], "{len} {part}");
                 }
-                holes.finish().unwrap();
-                let mut found = Vec::new();
-                file.read_to_end(&mut found).unwrap();
-                assert!(found == content[..len], "{len} {part}");
             }
         }
     }

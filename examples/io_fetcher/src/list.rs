@@ -25,6 +25,8 @@ pub(crate) struct Named {
     pub(crate) size: u64,
     pub(crate) mtime: i64,
     pub(crate) mode: u32,
+    /// It has no holes.
+    pub(crate) is_dense: bool,
     pub(crate) is_gone: bool,
     pub(crate) is_url: bool,
 }
@@ -68,6 +70,7 @@ fn named(directory: &Path, entry: Entry) -> Named {
         size: entry.stamp.size,
         mtime: entry.stamp.mtime,
         mode: entry.mode,
+        is_dense: entry.is_dense,
         is_gone: entry.is_gone,
         is_url: false,
     }
@@ -85,6 +88,7 @@ fn fetched(url: &[u8], record: &[u8]) -> Result<Named, Malformed> {
             .unwrap_or(0)
             .saturating_mul(1_000_000_000),
         mode: 0o100_644,
+        is_dense: true,
         is_gone: false,
         is_url: true,
     })

@@ -44,12 +44,16 @@ pub(crate) struct Entry {
     /// It had been changed a moment before it was read: a later change may have left the stamp as
     /// it is, so the stamp says nothing.
     pub(crate) is_racy: bool,
+    /// A file without holes: zeros in it take space.
+    pub(crate) is_dense: bool,
 }
 
 const LINK: u8 = 1;
 const GONE: u8 = 2;
 const RACY: u8 = 4;
 const DIRECTORY: u8 = 8;
+/// Older records lack it: zeros of their files become holes.
+const DENSE: u8 = 16;
 const NANOS: i64 = 1_000_000_000;
 
 /// Names of a directory in order. Each entry is written as the difference to the one before it,
@@ -65,8 +69,8 @@ pub(crate) fn encode_directory<'e>(entries: impl Iterator<Item = &'e Entry> + Cl
             What::Directory => DIRECTORY,
         };
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let flags = kind | flag(entry.is_gone, GONE) | flag(entry.is_racy, RACY);
-        out.push(flags);
+        let flags = flag(entry.is_gone, GONE) | flag(entry.is_racy, RACY);
+        out.push(kind | flags | flag(entry.is_dense, DENSE));
         let shared = shared_prefix(&before.name, &entry.name);
         put_number(&mut out, shared as u64);
         put_bytes(&mut out, &entry.name[shared..]);
@@ -168,6 +172,7 @@ fn decode_entry(reader: &mut Reader<'_>, before: &mut Before) -> Result<Entry, M
         mode,
         is_gone: flags & GONE != 0,
         is_racy: flags & RACY != 0,
+        is_dense: flags & DENSE != 0,
     })
 }
 
@@ -409,6 +414,7 @@ mod tests {
             mode: 0o100_644,
             is_gone: times < 0,
             is_racy: times > 0,
+            is_dense: times % 3 == 0,
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Found {
     pub(crate) device: u64,
     /// Names that the file has in all.
     pub(crate) links: u64,
+    /// It takes as much space as its content: it has no holes.
+    pub(crate) is_dense: bool,
 }
 
 #[derive(Debug)]
@@ -259,6 +261,7 @@ fn add(listing: &mut Listing, name: &OsStr, meta: &Metadata) {
         mode: meta.mode(),
         device: meta.dev(),
         links: meta.nlink(),
+        is_dense: meta.is_file() && meta.blocks().saturating_mul(512) >= meta.len(),
     });
 }
 

@@ -5,6 +5,7 @@ use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Place, files, noise, plant};
@@ -252,7 +253,144 @@ fn holes_stay_holes() {
         );
         assert!(to <= from + (64 << 10), "{granularity}: {from} {to}");
         assert!(bytes(place.extracted("hole")) <= 64 << 10);
+        // Bug: zeros that took space in the source became holes.
+        assert!(bytes(place.extracted("zeros")) >= 4096 * 3);
     }
+}
+
+/// A file as large as an image of a disk, with hardly anything in it.
+#[test]
+fn a_gibibyte_of_holes_takes_no_space() {
+    const RANGE: usize = 16 << 20;
+    let place = Place::new();
+    let file = File::create(place.tree.join("disk")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    for at in [0_u64, 123_456_789, (1 << 30) - 6000] {
+        file.write_all_at(&noise(at, 6000), at).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(place.ingest(&[]));
+    assert_eq!(place.extract_with(&[]), Exit::Done);
+    let blocks = |path: &Path| path.metadata().unwrap().blocks() * 512;
+    let (from, to) = (place.tree.join("disk"), place.extracted("disk"));
+    assert!(blocks(&from) < 1 << 20, "the source has no holes here");
+    assert!(blocks(&to) < 1 << 20, "{}", blocks(&to));
+    assert_eq!(to.metadata().unwrap().len(), 1 << 30);
+    let (from, to) = (File::open(from).unwrap(), File::open(to).unwrap());
+    let mut range = vec![0; RANGE];
+    let mut hash = |file: &File, at: u64| {
+        file.read_exact_at(&mut range, at).unwrap();
+        blake3::hash(&range)
+    };
+    for at in (0..1 << 30).step_by(RANGE) {
+        assert_eq!(hash(&from, at), hash(&to, at), "{at}");
+    }
+}
+
+fn set_time(path: &Path, seconds: i64) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+    let time = Timespec {
+        tv_sec: seconds,
+        tv_nsec: 123_456_789,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// Bug: directories and links got the time of the extraction.
+#[test]
+fn times_of_directories_and_links_come_back() {
+    let place = Place::new();
+    let folders = [
+        "a", "a/x", "a/x/y", "a/z", "a.b", "b", "b/c", "empty", "old",
+    ];
+    for folder in folders {
+        fs::create_dir(place.tree.join(folder)).unwrap();
+        place.write(&format!("{folder}/file"), folder);
+    }
+    fs::remove_file(place.tree.join("empty/file")).unwrap();
+    symlink("nowhere", place.tree.join("b/link")).unwrap();
+    place.chmod("b/c", 0o500);
+    let names = [&folders[..], &["b/link"]].concat();
+    let seconds = |at: usize| match names[at] {
+        "old" => -1_000_000_000,
+        _ => 1_000_000_000 + at as i64,
+    };
+    for (at, name) in names.iter().enumerate() {
+        set_time(&place.tree.join(name), seconds(at));
+    }
+    drop(place.ingest(&[]));
+    assert_eq!(place.extract_with(&[]), Exit::Done);
+    for (at, name) in names.iter().enumerate() {
+        let meta = place.extracted(name).symlink_metadata().unwrap();
+        assert_eq!(
+            (meta.mtime(), meta.mtime_nsec()),
+            (seconds(at), 123_456_789),
+            "{name}"
+        );
+    }
+    assert_eq!(place.mode("b/c"), 0o500);
+    // Only what changed is written again.
+    let again = place.ingest(&[]);
+    assert_eq!(again.archive.committed_bytes(), 0);
+}
+
+/// Bug: each document was refused for itself.
+#[test]
+fn a_place_that_takes_nothing_is_refused_at_once() {
+    let place = Place::new();
+    plant(&place, 20);
+    drop(place.ingest(&[]));
+    let file = place.store.with_file_name("file");
+    fs::write(&file, b"the user's").unwrap();
+    for to in [file.clone(), file.join("below")] {
+        let refused = place
+            .run(&["extract", "--to", to.to_str().unwrap()])
+            .unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage, "{refused}");
+        assert!(refused.sentence.contains("--to"), "{refused}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"the user's");
+    // Nothing is made for a name that is not there.
+    let to = place.out.to_str().unwrap();
+    let refused = place
+        .run(&["extract", "--to", to, "/no/such/name"])
+        .unwrap_err();
+    assert_eq!((refused.exit, place.out.exists()), (Exit::Usage, false));
+}
+
+/// Bug: on a full disk, each of the documents that were left was tried and refused.
+#[test]
+fn a_full_disk_ends_the_run() {
+    let place = Place::new();
+    for n in 0..100 {
+        place.write(&format!("{n}"), noise(n, 50_000));
+    }
+    drop(place.ingest(&[]));
+    fs::create_dir(&place.out).unwrap();
+    let mount =
+        |command: &mut process::Command| command.status().is_ok_and(|status| status.success());
+    let tmpfs = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
+    if !mount(process::Command::new("mount").args(tmpfs).arg(&place.out)) {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    }
+    let to = place.out.to_str().unwrap();
+    let full = place.run(&["extract", "--to", to]);
+    let written = files(&place.extracted(""));
+    assert!(mount(process::Command::new("umount").arg(&place.out)));
+    let full = full.unwrap_err();
+    assert_eq!(full.exit, Exit::Io, "{full}");
+    let whole = place.files();
+    assert!(!written.is_empty() && written.len() < 100);
+    assert!(
+        written
+            .iter()
+            .all(|(name, content)| whole[name] == *content)
+    );
 }
 
 /// Bug: a URL of a few hundred bytes was stored and could not be extracted.
