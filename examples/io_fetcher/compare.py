@@ -75,7 +75,7 @@ def rdfind_groups(path):
 def index(program, scratch, trees):
     first, again = [], []
     store, results = f"{scratch}/index", f"{scratch}/rdfind.txt"
-    ours = [program, "ingest", "--store", store, "--index-only", "--json", *trees]
+    ours = [program, "ingest", "--store", store, "--index-only", *trees]
     for _ in range(ROUNDS):
         shutil.rmtree(store, ignore_errors=True)
         first.append({
@@ -136,9 +136,9 @@ def content(program, scratch, trees):
         run(["restic", "init", "-r", stores[2]])
         run(["borg", "init", "-e", "none", stores[3]])
         commands = {
-            "io_fetcher": [program, "ingest", "--store", stores[0], "--json", tree],
+            "io_fetcher": [program, "ingest", "--store", stores[0], tree],
             "io_fetcher, cdc": [program, "ingest", "--store", stores[1], "--granularity", "cdc",
-                                "--json", tree],
+                                tree],
             "restic": ["restic", "backup", "-q", "-r", stores[2], tree],
             "borg": ["borg", "create", stores[3] + "::{now}-{pid}", tree],
             "rsync -a": ["rsync", "-a", tree + "/", stores[4] + "/"],
@@ -170,7 +170,8 @@ def grain(program, scratch, trees):
             command = [program, "ingest", "--store", store, "--json", *options, tree]
             took = run(command, f"{scratch}/grain.json")
             with open(f"{scratch}/grain.json") as file:
-                told = json.load(file)
+                *_, last = file
+            told = json.loads(last)
             stats = json.loads(subprocess.check_output([program, "stats", "--json", "--store", store]))
             mb = lambda number: f"{number / 1e6:.1f}"
             print(f"| {' '.join(options[1::2])} | {title} | {took['s']:.1f} | {took['cpu']:.1f} | {mb(told['stored_bytes'])} "

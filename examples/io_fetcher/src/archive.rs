@@ -6,7 +6,7 @@ use common::codec::Reader;
 use criba::{Access, Compression, Create, Db, Keyspace, Stats};
 
 use crate::exit::Failure;
-use crate::keys::{self, Table, Tables};
+use crate::keys::{self, Filters, Table, Tables};
 use crate::ledger::malformed;
 use crate::pack::Packs;
 use crate::record::{Document, Frame};
@@ -41,7 +41,7 @@ pub(crate) struct Archive {
 pub(crate) struct Choices {
     pub(crate) is_index_only: bool,
     pub(crate) zstd_level: i32,
-    pub(crate) bits_per_key: Option<u8>,
+    pub(crate) filters: Filters,
 }
 
 impl Archive {
@@ -52,7 +52,7 @@ impl Archive {
         if db.get(keys::META)?.is_none() {
             expect_empty(path, &db)?;
             // Who only reads cannot make them.
-            Tables::open(&db, choices.bits_per_key)?;
+            Tables::open(&db, &choices.filters)?;
             db.put(keys::META, [FORMAT, u8::from(choices.is_index_only)])?;
         }
         make_folder(&path.join("packs"))?;
@@ -99,7 +99,8 @@ impl Archive {
             [FORMAT, kind @ (0 | 1)] => kind == 1,
             _ => {
                 return Err(Failure::usage(format!(
-                    "{} was not written by this version of the program",
+                    "{} was written by another version of this program; use that one, or another \
+                     directory",
                     path.display()
                 )));
             }
@@ -118,7 +119,7 @@ impl Archive {
         Ok(Archive {
             path: path.to_owned(),
             packs: Packs::new(path.join("packs"), packs_end, choices.zstd_level),
-            tables: Tables::open(&db, choices.bits_per_key.or(totals.bits_per_key))?,
+            tables: Tables::open(&db, &choices.filters.or_bits(totals.bits_per_key))?,
             totals,
             committed_before: db.stats().compactions.user_bytes,
             db,
@@ -246,6 +247,11 @@ fn builder(path: &Path) -> criba::Builder {
 }
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
-    let what = || format!("cannot make the directory {}", path.display());
+    let what = || {
+        format!(
+            "cannot make the directory {}; name another one with --store",
+            path.display()
+        )
+    };
     std::fs::create_dir_all(path).map_err(|error| Failure::io(what(), &error))
 }

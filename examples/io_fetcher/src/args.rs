@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
+use crate::keys::Table;
 
 /// Fetch documents into a content store without reading or writing what is already there.
 #[derive(Parser, Debug)]
@@ -43,13 +44,28 @@ pub(crate) enum Command {
     Gc(GcArgs),
 }
 
+impl Command {
+    pub(crate) fn store(&self) -> &StoreArgs {
+        match self {
+            Command::Ingest(args) => &args.store,
+            Command::Extract(args) => &args.store,
+            Command::List(args) => &args.store,
+            Command::Stats(args) => &args.store,
+            Command::Check(args) => &args.store,
+            Command::Forget(args) => &args.store,
+            Command::Gc(args) => &args.store,
+        }
+    }
+}
+
 /// Where the store is.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
     /// The directory of the store.
     #[arg(short, long, value_name = "DIR", default_value = "io-fetcher-store")]
     pub(crate) store: PathBuf,
-    /// Write JSON.
+    /// Write JSON: for ingest, extract and check a line for each document, and at last one for the
+    /// whole run.
     #[arg(long)]
     pub(crate) json: bool,
     /// Threads that read, compare and compress.
@@ -125,6 +141,10 @@ pub(crate) struct IngestArgs {
     /// given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(4..=24))]
     pub(crate) bits_per_key: Option<u8>,
+    /// Tables of the index that get no filter, to measure what theirs are worth: directory, inode,
+    /// size, first_block, whole, piece, url.
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = Table::named)]
+    pub(crate) without_filter: Vec<Table>,
     /// A URL that gives more is skipped.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) download_max: u64,

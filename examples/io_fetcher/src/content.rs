@@ -11,7 +11,7 @@
 use common::codec::{Reader, put_number};
 
 use crate::exit::Failure;
-use crate::ingest::{Outcome, Run, Work, known, new};
+use crate::ingest::{Cost, Fate, How, Outcome, Run, Work, known, new};
 use crate::keys::{self, Fingerprint, Hash, Table};
 use crate::ledger::malformed;
 use crate::parallel;
@@ -28,6 +28,8 @@ pub(crate) struct Job<'a> {
     number: u64,
     /// The hash that it had when it was compared.
     hash: Option<Hash>,
+    /// Bytes of the source that are read before and while it is stored.
+    read: u64,
 }
 
 /// A document that may be there.
@@ -81,6 +83,7 @@ pub(crate) fn process(run: &mut Run<'_>, works: &[&Work]) -> Result<Vec<Outcome>
                             first,
                             number,
                             hash: None,
+                            read: work.stamp.size,
                         });
                     }
                 }
@@ -126,11 +129,12 @@ fn store_all(
     for (job, stored) in jobs.iter().zip(stored) {
         let is_other = |document: &Document| job.hash.is_some_and(|hash| hash != document.hash);
         outcomes[job.at] = Some(match stored {
-            Ok(document) if !is_other(&document) => {
+            Ok((document, written)) if !is_other(&document) => {
                 let key = keys::document(job.number);
                 run.ledger.put(Table::Document, key, document.encode());
                 lead(run, Table::Whole, &document.hash, job.number);
-                new(job.number)
+                let read = job.read;
+                new(job.number, Cost { read, written })
             }
             stored => {
                 let first = first_key(job.work, job.first);
@@ -156,7 +160,7 @@ fn compare_all<'a>(
     for maybe in maybes {
         let record = run
             .ledger
-            .look(Table::Document, &keys::document(maybe.candidate))?
+            .get(Table::Document, &keys::document(maybe.candidate))?
             .map(|record| Document::decode(&record).map_err(malformed("a document")))
             .transpose()?;
         candidates.push((maybe, record));
@@ -167,9 +171,10 @@ fn compare_all<'a>(
     let mut later = Vec::new();
     for (maybe, verdict) in maybes.iter().zip(verdicts) {
         run.counts.verified += 1;
+        let (size, first) = (maybe.work.stamp.size, maybe.first.len() as u64);
         let hash = match verdict {
             Ok(Verdict::Same) => {
-                outcomes[maybe.at] = Some(known(maybe.candidate));
+                outcomes[maybe.at] = Some(known(maybe.candidate, Cost::of_reading(first)));
                 continue;
             }
             Ok(Verdict::Hash(hash)) => {
@@ -188,7 +193,8 @@ fn compare_all<'a>(
         if let Some(hash) = &hash
             && let Some(value) = run.ledger.get(Table::Whole, hash)?
         {
-            outcomes[maybe.at] = Some(known(decode_number(&value)?));
+            let document = decode_number(&value)?;
+            outcomes[maybe.at] = Some(known(document, Cost::of_reading(size)));
             continue;
         }
         let number = run.ledger.take_number();
@@ -205,6 +211,8 @@ fn compare_all<'a>(
             first: maybe.first,
             number,
             hash,
+            // What was hashed is read again.
+            read: size + if hash.is_some() { size - first } else { 0 },
         });
     }
     Ok(later)
@@ -268,13 +276,17 @@ fn verify(
         let is_lost = document.is_err();
         match found {
             Err(what) => outcomes[*at] = Some(Err(what)),
-            Ok((_, true, true)) => outcomes[*at] = Some(known(*number)),
+            Ok((_, true, true)) => {
+                let cost = Cost::of_reading(work.stamp.size);
+                outcomes[*at] = Some(known(*number, cost));
+            }
             Ok((hash, is_same, _)) if is_same || is_lost => repairs.push(Job {
                 at: *at,
                 work,
                 first: &[],
                 number: *number,
                 hash: Some(hash),
+                read: 2 * work.stamp.size,
             }),
             Ok(_) => {}
         }
@@ -285,18 +297,30 @@ fn verify(
         repairs.into_iter().partition(|job| done.insert(job.number));
     for (job, stored) in repairs.iter().zip(pieces::store(run, &repairs)?) {
         outcomes[job.at] = Some(match stored {
-            Ok(document) if Some(document.hash) == job.hash => {
+            Ok((document, written)) if Some(document.hash) == job.hash => {
                 run.counts.repaired += 1;
                 let key = keys::document(job.number);
                 run.ledger.put(Table::Document, key, document.encode());
-                known(job.number)
+                let read = job.read;
+                Ok(Fate {
+                    document: job.number,
+                    how: How::Repaired,
+                    cost: Cost { read, written },
+                })
             }
             stored => Err(stored.err().unwrap_or_else(|| read::CHANGED.to_owned())),
         });
     }
     for job in again {
         let repaired = repairs.iter().find(|first| first.number == job.number);
-        outcomes[job.at] = repaired.and_then(|first| outcomes[first.at].clone());
+        outcomes[job.at] = repaired
+            .and_then(|first| outcomes[first.at].clone())
+            .map(|outcome| {
+                outcome.map(|fate| Fate {
+                    cost: Cost::of_reading(job.work.stamp.size),
+                    ..fate
+                })
+            });
     }
     Ok(())
 }

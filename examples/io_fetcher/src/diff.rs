@@ -30,8 +30,15 @@ pub(crate) struct Difference {
     pub(crate) files: u64,
     pub(crate) file_bytes: u64,
     pub(crate) unchanged: u64,
+    /// Their places among the entries, if a line of each is wanted.
+    pub(crate) unchanged_at: Vec<usize>,
     pub(crate) links: u64,
-    pub(crate) gone: u64,
+    /// Files that are no longer there.
+    pub(crate) gone: Vec<PathBuf>,
+    /// Names of files with several names.
+    pub(crate) hard_linked: u64,
+    /// Names that belong to others.
+    pub(crate) foreign: u64,
 }
 
 /// Compares a directory's record, if there is one, with what was found. `slot` is the number of
@@ -76,12 +83,10 @@ impl Difference {
 
     /// A name no longer stands for what it did.
     fn left(&mut self, entry: &Entry) {
+        let path = || self.directory.path.join(OsStr::from_bytes(&entry.name));
         match entry.what {
-            What::File { .. } if !entry.is_gone => self.gone += 1,
-            What::Directory => {
-                let path = self.directory.path.join(OsStr::from_bytes(&entry.name));
-                self.gone_directories.push(path);
-            }
+            What::File { .. } if !entry.is_gone => self.gone.push(path()),
+            What::Directory => self.gone_directories.push(path()),
             _ => {}
         }
     }
@@ -122,6 +127,8 @@ impl Difference {
             is_dense: found.is_dense,
             name: found.name,
         };
+        self.foreign += u64::from(found.is_foreign);
+        self.hard_linked += u64::from(is_file && found.links > 1);
         if is_file {
             self.file(old, &mut entry, args, (found.device, found.links, slot));
         } else {
@@ -153,6 +160,9 @@ impl Difference {
             if !args.paranoid || document == 0 {
                 entry.is_racy = false;
                 self.unchanged += 1;
+                if args.store.json {
+                    self.unchanged_at.push(self.directory.entries.len());
+                }
                 return;
             }
         }

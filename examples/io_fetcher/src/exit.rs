@@ -1,7 +1,7 @@
 //! Exit codes by name, and the failures that lead to them.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 
 use common::escape::Plain;
 use common::exit::with_causes;
@@ -53,6 +53,22 @@ impl Failure {
             ..Failure::io("cannot write standard output", source)
         }
     }
+}
+
+/// Writes text to standard output. Whoever read it may be gone: what was done stays done, and how it
+/// went is in the exit code.
+pub(crate) fn say(text: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text).and_then(|()| out.flush());
+    match written.map_err(|error| Failure::output(&error)) {
+        Err(failure) if !failure.is_broken_pipe => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error, where that is possible.
+pub(crate) fn complain(line: fmt::Arguments<'_>) {
+    drop(writeln!(io::stderr(), "{line}"));
 }
 
 impl fmt::Display for Failure {

@@ -9,12 +9,13 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::escape::{Escaped, Plain};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::archive::Archive;
 use crate::args::ExtractArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure, complain};
 use crate::holes::Holes;
+use crate::lines::{Facts, Lines, Status};
 use crate::list::{self, Named};
 use crate::progress::Progress;
 use crate::record::{Document, What};
@@ -48,6 +49,7 @@ struct Extraction<'a> {
     /// Bits of a mode that are kept.
     kept: u32,
     tally: Tally,
+    lines: Lines,
 }
 
 pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
@@ -60,12 +62,15 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
     let Some(to) = &args.to else {
         return print_one(&archive, args);
     };
-    let tally = extract(&archive, to, args)?;
+    let (tally, lines) = extract(&archive, to, args)?;
     let seen = tally.files + tally.links + tally.damaged + tally.refused;
     if seen == 0 && !args.names.is_empty() {
         return Err(Failure::usage("no document has such a name; see `list`"));
     }
-    say(args, &tally);
+    match args.store.json {
+        true => lines.end(tally.json())?,
+        false => exit::say(tally.text().as_bytes())?,
+    }
     Ok(match tally {
         Tally { damaged: 1.., .. } => Exit::Damaged,
         Tally { refused: 1.., .. } => Exit::Partly,
@@ -74,7 +79,11 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<Exit, Failure> {
 }
 
 /// Writes the documents that `args` names below `to`.
-pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Result<Tally, Failure> {
+pub(crate) fn extract(
+    archive: &Archive,
+    to: &Path,
+    args: &ExtractArgs,
+) -> Result<(Tally, Lines), Failure> {
     Tree::check(to).map_err(|error| {
         let what = format!(
             "cannot write below {}; name another directory with --to",
@@ -94,6 +103,7 @@ pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Resul
             0o7777 & !SETUID_BITS
         },
         tally: Tally::default(),
+        lines: Lines::new(args.store.json),
     };
     let progress = Progress::new(None);
     list::each(archive, &args.names, |named| {
@@ -103,14 +113,23 @@ pub(crate) fn extract(archive: &Archive, to: &Path, args: &ExtractArgs) -> Resul
         Ok(())
     })?;
     let Extraction {
-        tree, mut tally, ..
+        tree,
+        mut tally,
+        mut lines,
+        ..
     } = extraction;
     tree.close(|path, error| {
         tally.refused += 1;
-        let path = Escaped(path.as_os_str().as_bytes());
-        eprintln!("the mode or time of {path} is not what it was: {error}");
+        let name = path.as_os_str().as_bytes();
+        let what = format!("its mode or time is not what it was: {error}");
+        let facts = Facts {
+            reason: Some(&what),
+            ..Facts::default()
+        };
+        lines.add(name, Status::Refused, &facts);
+        complain(format_args!("{}: {what}", Escaped(name)));
     });
-    Ok(tally)
+    Ok((tally, lines))
 }
 
 fn archive_read(archive: &Archive) -> u64 {
@@ -120,28 +139,30 @@ fn archive_read(archive: &Archive) -> u64 {
         .load(std::sync::atomic::Ordering::Relaxed)
 }
 
-fn say(args: &ExtractArgs, tally: &Tally) {
-    if args.store.json {
-        let object = json!({
-            "files": tally.files,
-            "bytes": tally.bytes,
-            "links": tally.links,
-            "damaged": tally.damaged,
-            "refused": tally.refused,
-            "without_setuid": tally.without_setuid,
-        });
-        println!("{object}");
-        return;
+impl Tally {
+    fn json(&self) -> Value {
+        json!({
+            "files": self.files,
+            "bytes": self.bytes,
+            "links": self.links,
+            "damaged": self.damaged,
+            "refused": self.refused,
+            "without_setuid": self.without_setuid,
+        })
     }
-    println!(
-        "{} files with {} bytes and {} links written, {} damaged, {} refused",
-        tally.files, tally.bytes, tally.links, tally.damaged, tally.refused
-    );
-    if tally.without_setuid > 0 {
-        println!(
-            "{} without the setuid or setgid bits that they had; see --setuid",
-            tally.without_setuid
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} files with {} bytes and {} links written, {} damaged, {} refused\n",
+            self.files, self.bytes, self.links, self.damaged, self.refused
         );
+        if self.without_setuid > 0 {
+            text += &format!(
+                "{} without the setuid or setgid bits that they had; see --setuid\n",
+                self.without_setuid
+            );
+        }
+        text
     }
 }
 
@@ -186,60 +207,97 @@ impl Extraction<'_> {
             )),
         };
         let tally = &mut self.tally;
-        let what = match (result, &named.what) {
-            (Ok(()), What::File { .. }) => {
-                tally.files += 1;
-                tally.bytes += named.size;
-                return Ok(());
+        let (status, what) = match result {
+            Ok(None) => return Ok(()),
+            Ok(Some(facts)) => {
+                let status = match named.what {
+                    What::Link { .. } => {
+                        tally.links += 1;
+                        Status::Linked
+                    }
+                    _ => {
+                        tally.files += 1;
+                        tally.bytes += named.size;
+                        Status::Written
+                    }
+                };
+                self.lines.add(&named.name, status, &facts);
+                return self.lines.flush();
             }
-            (Ok(()), What::Link { .. }) => {
-                tally.links += 1;
-                return Ok(());
-            }
-            (Ok(()), What::Directory) => return Ok(()),
-            (Err(Trouble::Ended(failure)), _) => return Err(failure),
-            (Err(Trouble::Damaged(what)), _) => {
+            Err(Trouble::Damaged(what)) => {
                 tally.damaged += 1;
-                what
+                (Status::Damaged, what)
             }
-            (Err(Trouble::Refused(what)), _) => {
+            Err(Trouble::Refused(what)) => {
                 tally.refused += 1;
-                what
+                (Status::Refused, what)
             }
+            Err(Trouble::Ended(failure)) => return Err(failure),
         };
+        let facts = Facts {
+            size: matches!(named.what, What::File { .. }).then_some(named.size),
+            reason: Some(&what),
+            ..Facts::default()
+        };
+        self.lines.add(&named.name, status, &facts);
         let (name, what) = (Escaped(&named.name), Plain(&what));
-        eprintln!("not extracted {name}: {what}");
-        Ok(())
+        complain(format_args!("not extracted {name}: {what}"));
+        self.lines.flush()
     }
 
-    fn write(&mut self, target: &Path, named: &Named) -> Result<(), Trouble> {
+    /// Writes one document, link or directory. Directories have no line of their own.
+    fn write(&mut self, target: &Path, named: &Named) -> Result<Option<Facts<'static>>, Trouble> {
         let mode = named.mode & self.kept;
         // Older stores have no times of links and directories.
         let mtime = (named.mtime != 0).then_some(named.mtime);
         // The bits that the extracted file or directory has.
-        let has = match &named.what {
-            What::Link { target: to } => return Ok(self.tree.link(target, to, mtime)?),
+        let (has, facts) = match &named.what {
+            What::Link { target: to } => {
+                self.tree.link(target, to, mtime)?;
+                return Ok(Some(Facts::default()));
+            }
             What::Directory => match self.tree.directory(target, mode, mtime)? {
-                true => mode,
-                false => return Ok(()),
+                true => (mode, None),
+                false => return Ok(None),
             },
             What::File { document } => {
-                let document = self
-                    .archive
-                    .document(*document)
-                    .map_err(|failure| Trouble::Damaged(failure.to_string()))?;
-                let archive = self.archive;
-                self.tree.file(target, |out| {
-                    content(archive, &document, (out, named.is_dense))?;
-                    out.set_permissions(Permissions::from_mode(mode))?;
-                    out.set_modified(time(named.mtime))?;
-                    // The system may leave out what we may not set.
-                    Ok::<_, Trouble>(out.metadata()?.permissions().mode())
-                })?
+                let (has, facts) = self.file(target, named, *document)?;
+                (has, Some(facts))
             }
         };
         self.tally.without_setuid += u64::from(named.mode & SETUID_BITS & !has != 0);
-        Ok(())
+        Ok(facts)
+    }
+
+    /// Writes a file, and returns its mode.
+    fn file(
+        &mut self,
+        target: &Path,
+        named: &Named,
+        number: u64,
+    ) -> Result<(u32, Facts<'static>), Trouble> {
+        let archive = self.archive;
+        let document = archive
+            .document(number)
+            .map_err(|failure| Trouble::Damaged(failure.to_string()))?;
+        let before = archive_read(archive);
+        let mode = named.mode & self.kept;
+        let (has, written) = self.tree.file(target, |out| {
+            let written = content(archive, &document, (out, named.is_dense))?;
+            out.set_permissions(Permissions::from_mode(mode))?;
+            out.set_modified(time(named.mtime))?;
+            // The system may leave out what we may not set.
+            Ok::<_, Trouble>((out.metadata()?.permissions().mode(), written))
+        })?;
+        let facts = Facts {
+            size: Some(document.size),
+            hash: Some(document.hash),
+            document: Some(number),
+            read: Some(archive_read(archive) - before),
+            written: Some(written),
+            ..Facts::default()
+        };
+        Ok((has, facts))
     }
 }
 
@@ -306,12 +364,13 @@ fn url_name(url: &[u8]) -> String {
     name
 }
 
-/// Writes the content, and refuses it if its hash is not right.
+/// Writes the content, and refuses it if its hash is not right. Returns the bytes that were written:
+/// those of holes are not.
 fn content(
     archive: &Archive,
     document: &Document,
     (out, is_dense): (&File, bool),
-) -> Result<(), Trouble> {
+) -> Result<u64, Trouble> {
     let mut hasher = blake3::Hasher::new();
     let mut out = Holes::new(out, is_dense);
     let mut written = Ok(());
@@ -323,10 +382,10 @@ fn content(
         })
         .map_err(Trouble::Damaged)?;
     written?;
-    out.finish()?;
+    let bytes = out.finish()?;
     if *hasher.finalize().as_bytes() != document.hash {
         let what = "the stored content is not what was put in";
         return Err(Trouble::Damaged(what.into()));
     }
-    Ok(())
+    Ok(bytes)
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::archive::Archive;
 use crate::args::ForgetArgs;
 use crate::changes::Changes;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::keys::{self, Table};
 use crate::ledger::malformed;
 use crate::record::{self, Entry, What};
@@ -31,10 +31,11 @@ pub(crate) fn run(args: &ForgetArgs) -> Result<Exit, Failure> {
         forgotten += names;
     }
     archive.db.close()?;
-    match args.store.json {
-        true => println!("{}", json!({ "forgotten": forgotten })),
-        false => println!("{forgotten} names forgotten; `gc` gives back their space"),
-    }
+    let text = match args.store.json {
+        true => format!("{}\n", json!({ "forgotten": forgotten })),
+        false => format!("{forgotten} names forgotten; `gc` gives back their space\n"),
+    };
+    exit::say(text.as_bytes())?;
     Ok(Exit::Done)
 }
 

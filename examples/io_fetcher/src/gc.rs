@@ -16,7 +16,7 @@ use indicatif::HumanBytes;
 use crate::archive::Archive;
 use crate::args::GcArgs;
 use crate::changes::Changes;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::keys::{self, Table};
 use crate::ledger::malformed;
 use crate::list;
@@ -37,9 +37,9 @@ pub(crate) fn run(args: &GcArgs) -> Result<Exit, Failure> {
     let after = Packs::bytes_on_disk(&archive.packs_folder());
     archive.db.close()?;
     let freed = before.saturating_sub(after);
-    match args.store.json {
-        true => println!(
-            "{}",
+    let text = match args.store.json {
+        true => format!(
+            "{}\n",
             json!({
                 "contents_kept": collected.kept,
                 "contents_removed": collected.removed,
@@ -48,14 +48,15 @@ pub(crate) fn run(args: &GcArgs) -> Result<Exit, Failure> {
                 "pack_bytes_after": after,
             })
         ),
-        false => println!(
-            "{} contents removed, {} kept; {} given back, {} left in packs",
+        false => format!(
+            "{} contents removed, {} kept; {} given back, {} left in packs\n",
             collected.removed,
             collected.kept,
             HumanBytes(freed),
             HumanBytes(after)
         ),
-    }
+    };
+    exit::say(text.as_bytes())?;
     Ok(Exit::Done)
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
-use crate::ingest::{Outcome, Run, Work, known, new};
+use crate::ingest::{Cost, Outcome, Run, Work, known, new};
 use crate::keys::{Fingerprint, Hash, Table};
 use crate::ledger::malformed;
 use crate::parallel;
@@ -86,12 +86,14 @@ fn whole(run: &mut Run<'_>, asks: &[Ask], outcomes: &mut [Option<Outcome>]) -> R
             (Who::Candidate(_), Err(_)) => run.counts.refuted += 1,
             (Who::Own(at), Ok(hash)) => {
                 let found = run.ledger.get(Table::Whole, &hash)?;
+                let cost =
+                    Cost::of_reading(read::first_len(ask.stamp.size) as u64 + ask.stamp.size);
                 outcomes[at] = Some(match found {
-                    Some(value) => known(document(&value)?),
+                    Some(value) => known(document(&value)?, cost),
                     None => {
                         let document = run.ledger.take_number();
                         run.ledger.put(Table::Whole, hash, number(document));
-                        new(document)
+                        new(document, cost)
                     }
                 });
             }
@@ -127,13 +129,18 @@ fn origin_of(path: &Path, stamp: Stamp) -> Origin {
 
 /// Asks one level about a file, and enters it there.
 fn meet(run: &mut Run<'_>, level: Table, key: &[u8], work: &Work) -> Result<Meeting, Failure> {
+    let read = match level {
+        Table::FirstBlock => read::first_len(work.stamp.size) as u64,
+        _ => 0,
+    };
+    let cost = Cost::of_reading(read);
     let is_all = level == Table::FirstBlock && work.stamp.size <= BLOCK_BYTES as u64;
     let enter = |run: &mut Run<'_>| {
         let document = run.ledger.take_number();
         let origin = (!is_all).then(|| origin_of(&work.path, work.stamp));
         let known = Known::One { document, origin };
         run.ledger.put(level, key, known.encode());
-        Ok(Meeting::Decided(new(document)))
+        Ok(Meeting::Decided(new(document, cost)))
     };
     let Some(value) = run.ledger.get(level, key)? else {
         return enter(run);
@@ -144,7 +151,7 @@ fn meet(run: &mut Run<'_>, level: Table, key: &[u8], work: &Work) -> Result<Meet
         Known::One {
             document,
             origin: None,
-        } => Ok(Meeting::Decided(known(document))),
+        } => Ok(Meeting::Decided(known(document, cost))),
         Known::One {
             document,
             origin: Some(origin),
@@ -161,7 +168,7 @@ fn meet(run: &mut Run<'_>, level: Table, key: &[u8], work: &Work) -> Result<Meet
             // The same name again: a run was killed before its directory was committed, or the
             // file is another one now.
             match origin.stamp == work.stamp {
-                true => Ok(Meeting::Decided(new(document))),
+                true => Ok(Meeting::Decided(new(document, cost))),
                 false => enter(run),
             }
         }

@@ -1,30 +1,35 @@
 //! `ingest`: what has changed since the last run is compared, and stored where it is new.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use common::escape::{Escaped, Plain};
 use criba::{RunStats, Stats};
 
+use crate::account::Account;
 use crate::archive::{Archive, Choices};
 use crate::args::IngestArgs;
 use crate::diff::{self, Directory};
-use crate::exit::{Exit, Failure};
-use crate::keys::Table;
+use crate::exit::{self, Exit, Failure};
+use crate::keys::{Filters, Table};
+#[cfg(test)]
+use crate::ledger::Accounts;
 use crate::ledger::{Ledger, malformed};
+use crate::lines::Lines;
 use crate::progress::Progress;
 use crate::read::Sources;
 use crate::record::{self, Entry, Known, Origin, Stamp, What};
 use crate::report::{Counts, Totals};
 use crate::sources::{self, Source};
+use crate::summary::{self, Summary};
 use crate::tune::{self, Auto, Load};
 use crate::walk::{self, Listing, Message, WalkOptions};
-use crate::{content, index, keys, summary, web};
+use crate::{content, index, keys, web};
 
 /// Documents that are committed together.
 const TOGETHER_MAX: usize = 1024;
@@ -47,6 +52,10 @@ const RUNS_TIDY: usize = 3;
 /// Directories that the walk may be ahead.
 const AHEAD: usize = 64;
 
+/// What is left of a run that cannot write.
+pub(crate) const GOES_ON: &str =
+    "what is committed stays, and the same command goes on from there when there is room";
+
 /// A document to compare.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -62,11 +71,43 @@ pub(crate) struct Work {
     pub(crate) verify: Option<u64>,
 }
 
-/// The document that has the content, and whether it is a new one.
+/// How a document got its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// It was not there.
+    New,
+    /// It was there.
+    Known,
+    /// The file was met under another name.
+    OtherName,
+    /// It was there, damaged, and was stored again.
+    Repaired,
+}
+
+/// What a document cost, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cost {
+    /// Read of the source.
+    pub(crate) read: u64,
+    /// Written to the packs.
+    pub(crate) written: u64,
+}
+
+impl Cost {
+    pub(crate) fn of_reading(bytes: u64) -> Cost {
+        Cost {
+            read: bytes,
+            written: 0,
+        }
+    }
+}
+
+/// The document that has the content, and how it came to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fate {
     pub(crate) document: u64,
-    pub(crate) is_new: bool,
+    pub(crate) how: How,
+    pub(crate) cost: Cost,
 }
 
 /// Where a document went, or why it was skipped.
@@ -82,6 +123,7 @@ pub(crate) struct Run<'a> {
     pub(crate) counts: Counts,
     pub(crate) auto: Auto,
     pub(crate) threads: usize,
+    pub(crate) lines: Lines,
     synced_end: u64,
 }
 
@@ -90,15 +132,20 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Ended {
     pub(crate) archive: Archive,
     pub(crate) counts: Counts,
-    summary: String,
+    /// What answered the lookups of this run.
+    #[cfg(test)]
+    pub(crate) accounts: Accounts,
+    lines: Lines,
+    summary: Summary,
 }
 
 pub(crate) fn run(args: &IngestArgs) -> Result<Exit, Failure> {
     let ended = ingest(args)?;
     ended.archive.db.close()?;
-    io::stdout()
-        .write_all(ended.summary.as_bytes())
-        .map_err(|error| Failure::output(&error))?;
+    match ended.summary {
+        Summary::Json(object) => ended.lines.end(object)?,
+        Summary::Text(text) => exit::say(text.as_bytes())?,
+    }
     Ok(match ended.counts.troubles {
         0 => Exit::Done,
         _ => Exit::Partly,
@@ -107,10 +154,22 @@ pub(crate) fn run(args: &IngestArgs) -> Result<Exit, Failure> {
 
 /// Does the work and leaves the archive open.
 pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
+    let mut all: Box<dyn Iterator<Item = Result<Source, Failure>> + Send> =
+        Box::new(args.sources.iter().cloned().map(Source::new).map(Ok));
+    if let Some(list) = &args.files_from {
+        all = Box::new(all.chain(sources::listed(list, args.null)?));
+    }
+    let mut filters = Filters {
+        bits_per_key: args.bits_per_key,
+        ..Filters::default()
+    };
+    for &table in &args.without_filter {
+        filters.without[table as usize] = true;
+    }
     let choices = Choices {
         is_index_only: args.index_only,
         zstd_level: args.zstd_level,
-        bits_per_key: args.bits_per_key,
+        filters,
     };
     let archive = Archive::open_to_write(&args.store.store, &choices)?;
     let cannot = |error| Failure::io("cannot look at the store's directory", &error);
@@ -119,11 +178,6 @@ pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
         one_file_system: args.one_file_system,
         store: (meta.dev(), meta.ino()),
     };
-    let mut all: Box<dyn Iterator<Item = Result<Source, Failure>> + Send> =
-        Box::new(args.sources.iter().cloned().map(Source::new).map(Ok));
-    if let Some(list) = &args.files_from {
-        all = Box::new(all.chain(sources::listed(list, args.null)?));
-    }
     let mut run = Run::new(&archive, args);
     let (out, messages) = sync_channel(AHEAD);
     std::thread::scope(|scope| {
@@ -132,12 +186,14 @@ pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
         run.take_all(messages)
     })?;
     let totals = run.finish()?;
-    let counts = run.counts;
-    let summary = summary::of(&mut run, &totals);
+    let summary = summary::of(&run, &totals);
     Ok(Ended {
-        archive,
-        counts,
+        counts: run.counts,
+        #[cfg(test)]
+        accounts: run.ledger.accounts(),
+        lines: run.lines,
         summary,
+        archive,
     })
 }
 
@@ -151,6 +207,7 @@ impl<'a> Run<'a> {
             counts: Counts::default(),
             auto: Auto::default(),
             threads: usize::from(args.store.threads),
+            lines: Lines::new(args.store.json),
             synced_end: archive.packs.end(),
         }
     }
@@ -179,18 +236,11 @@ impl<'a> Run<'a> {
         self.settle(group)
     }
 
-    /// A document is skipped.
-    pub(crate) fn trouble(&mut self, name: &[u8], what: &str) {
-        self.counts.troubles += 1;
-        eprintln!("skipped {}: {}", Escaped(name), Plain(what));
-    }
-
     fn take_listing(&mut self, listing: Listing, group: &mut Group) -> Result<(), Failure> {
-        use std::os::unix::ffi::OsStrExt as _;
         for (path, what) in &listing.troubles {
             self.trouble(path.as_os_str().as_bytes(), what);
         }
-        self.counts.specials += listing.specials;
+        self.left_out(&listing);
         let is_nothing = listing.found.is_empty() && !listing.is_whole;
         if is_nothing || listing.path.as_os_str().len() > keys::NAME_BYTES_MAX {
             return Ok(());
@@ -202,13 +252,12 @@ impl<'a> Run<'a> {
         }
         self.counts.directories += u64::from(listing.is_whole);
         let old = self.directory(&listing.path)?;
+        if old.is_none() {
+            self.count_attributes([&*listing.path].into_iter());
+        }
         let slot = group.directories.len();
         let difference = diff::compare(old, listing, self.args, slot);
-        self.counts.documents += difference.files;
-        self.counts.document_bytes += difference.file_bytes;
-        self.counts.unchanged += difference.unchanged;
-        self.counts.links += difference.links;
-        self.counts.gone += difference.gone;
+        self.count_difference(&difference);
         for path in &difference.gone_directories {
             self.subtree_gone(path)?;
         }
@@ -239,11 +288,14 @@ impl<'a> Run<'a> {
         let here = directories.range(&key[..]..=&key[..]);
         for record in here.chain(directories.prefix(&below)) {
             let (key, value) = record?;
+            let path = keys::directory_path(&key);
             let mut entries =
                 record::decode_directory(&value).map_err(malformed(&path.display().to_string()))?;
             for entry in entries.iter_mut().filter(|entry| !entry.is_gone) {
                 entry.is_gone = true;
-                self.counts.gone += u64::from(matches!(entry.what, What::File { .. }));
+                if matches!(entry.what, What::File { .. }) {
+                    self.gone(&path.join(OsStr::from_bytes(&entry.name)));
+                }
             }
             if self.args.prune {
                 entries.clear();
@@ -264,6 +316,7 @@ impl<'a> Run<'a> {
         } = group;
         let mut compared = 0;
         for some in works.chunks(COMPARED_MAX) {
+            self.count_attributes(some.iter().map(|work| &*work.path));
             let outcomes = self.process(some)?;
             for (work, outcome) in some.iter().zip(outcomes) {
                 self.enter(&mut directories, work, outcome);
@@ -284,12 +337,13 @@ impl<'a> Run<'a> {
 
     /// Writes down where a document went. One that was skipped keeps what was known of it.
     fn enter(&mut self, directories: &mut [Directory], work: &Work, outcome: Outcome) {
-        use std::os::unix::ffi::OsStrExt as _;
         let directory = &mut directories[work.slot.0];
         let entry = &mut directory.entries[work.slot.1];
         match outcome {
             Ok(fate) => {
-                self.count(work, fate);
+                let status = self.count(work, fate);
+                let name = work.path.as_os_str().as_bytes();
+                self.tell(name, status, work.stamp.size, fate);
                 if let Some(entry) = entry {
                     entry.what = What::File {
                         document: fate.document,
@@ -306,27 +360,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(crate) fn count(&mut self, work: &Work, fate: Fate) {
-        let counts = &mut self.counts;
-        match (&work.old, work.verify) {
-            (_, Some(document)) if document == fate.document => {
-                counts.unchanged += 1;
-                return;
-            }
-            (Some(_), _) => counts.changed += 1,
-            (None, _) => counts.new += 1,
-        }
-        if fate.is_new {
-            counts.stored += 1;
-            counts.stored_bytes += work.stamp.size;
-        } else if work.stamp.size == 0 {
-            counts.empty += 1;
-        } else {
-            counts.duplicates += 1;
-            counts.duplicate_bytes += work.stamp.size;
-        }
-    }
-
     /// Decides about documents: those of no bytes and other names of the same file at once, the
     /// rest by comparison.
     pub(crate) fn process(&mut self, works: &[Work]) -> Result<Vec<Outcome>, Failure> {
@@ -337,7 +370,7 @@ impl<'a> Run<'a> {
         for (at, work) in works.iter().enumerate() {
             let file = (work.device, work.stamp.inode);
             if work.stamp.size == 0 {
-                outcomes[at] = Some(known(0));
+                outcomes[at] = Some(known(0, Cost::default()));
             } else if work.links > 1 && work.verify.is_none() {
                 match names.get(&file) {
                     Some(&first) => aliases.push((at, first)),
@@ -365,7 +398,8 @@ impl<'a> Run<'a> {
             self.counts.hard_links += 1;
             let fate = outcomes[first].clone().map(|outcome| {
                 outcome.map(|fate| Fate {
-                    is_new: false,
+                    how: How::OtherName,
+                    cost: Cost::default(),
                     ..fate
                 })
             });
@@ -390,7 +424,11 @@ impl<'a> Run<'a> {
                 origin: Some(origin),
             } if origin.stamp == work.stamp => {
                 self.counts.hard_links += 1;
-                Ok(Some(known(document)))
+                Ok(Some(Ok(Fate {
+                    document,
+                    how: How::OtherName,
+                    cost: Cost::default(),
+                })))
             }
             _ => Ok(None),
         }
@@ -414,7 +452,8 @@ impl<'a> Run<'a> {
     /// Commits what there is; content first, so that nothing refers to what is not there.
     pub(crate) fn commit(&mut self) -> Result<(), Failure> {
         let end = self.sync_packs()?;
-        self.ledger.commit(None, end)
+        self.ledger.commit(None, end)?;
+        self.lines.flush()
     }
 
     /// Commits blocks and lines in the middle of a document: others that wait may not be whole yet.
@@ -426,7 +465,7 @@ impl<'a> Run<'a> {
     fn sync_packs(&mut self) -> Result<u64, Failure> {
         let end = self.archive.packs.end();
         if end != self.synced_end {
-            let cannot = |error| Failure::io("cannot sync the packs", &error);
+            let cannot = |error| Failure::io(format!("cannot sync the packs; {GOES_ON}"), &error);
             self.archive.packs.sync().map_err(cannot)?;
             self.synced_end = end;
         }
@@ -455,7 +494,6 @@ impl<'a> Run<'a> {
     /// The end of a run: counters are kept for the next one, and everything survives power loss.
     fn finish(&mut self) -> Result<Totals, Failure> {
         self.counts.opened = self.sources.opened.load(Ordering::Relaxed);
-        let filters = self.ledger.filters();
         let stats = self.archive.stats();
         let sum = |of: fn(&Stats) -> u64| stats.iter().map(of).sum::<u64>();
         let runs = stats.iter().map(|table| table.runs.len() as u64);
@@ -465,15 +503,22 @@ impl<'a> Run<'a> {
             runs: runs.max().unwrap_or(0),
         };
         let before = &self.archive.totals;
+        let mut accounts = before.accounts;
+        let mut run = Account::default();
+        for (sum, account) in accounts.iter_mut().zip(self.ledger.accounts()) {
+            *sum += account;
+            run += account;
+        }
         let totals = Totals {
             runs: before.runs + 1,
             load,
-            reads_avoided: before.reads_avoided + filters.reads_avoided,
-            false_positives: before.false_positives + filters.false_positives,
+            reads_avoided: before.reads_avoided + run.reads_avoided,
+            false_positives: before.false_positives + run.false_positives,
             source_bytes_read: before.source_bytes_read
                 + self.sources.bytes.load(Ordering::Relaxed),
             source_bytes_seen: before.source_bytes_seen + self.counts.document_bytes,
             bits_per_key: tune::bits_per_key(&load).or(before.bits_per_key),
+            accounts,
         };
         let db = &self.archive.db;
         if self.archive.committed_bytes() == 0 {
@@ -490,17 +535,30 @@ impl<'a> Run<'a> {
     }
 }
 
-pub(crate) fn known(document: u64) -> Outcome {
+impl Fate {
+    /// Of a document that was not read.
+    pub(crate) fn unread(document: u64) -> Fate {
+        Fate {
+            document,
+            how: How::Known,
+            cost: Cost::default(),
+        }
+    }
+}
+
+pub(crate) fn known(document: u64, cost: Cost) -> Outcome {
     Ok(Fate {
         document,
-        is_new: false,
+        how: How::Known,
+        cost,
     })
 }
 
-pub(crate) fn new(document: u64) -> Outcome {
+pub(crate) fn new(document: u64, cost: Cost) -> Outcome {
     Ok(Fate {
         document,
-        is_new: true,
+        how: How::New,
+        cost,
     })
 }
 

@@ -39,6 +39,14 @@ pub(crate) enum Table {
 }
 
 impl Table {
+    /// The table with this name.
+    pub(crate) fn named(name: &str) -> Result<Table, String> {
+        let names = Table::ALL.map(|(_, name)| name).join(", ");
+        let found = Table::ALL.into_iter().find(|(_, table)| *table == name);
+        let (table, _) = found.ok_or_else(|| format!("the tables are {names}"))?;
+        Ok(table)
+    }
+
     /// All in their order, with the names of their keyspaces.
     pub(crate) const ALL: [(Table, &str); 8] = [
         (Table::Directory, "directory"),
@@ -50,9 +58,36 @@ impl Table {
         (Table::Url, "url"),
         (Table::Document, "document"),
     ];
+}
 
-    /// Those that answer a level of comparison.
-    pub(crate) const LEVELS: &[(Table, &str)] = Table::ALL.split_at(6).0;
+/// The filters of the tables, as they were asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filters {
+    pub(crate) bits_per_key: Option<u8>,
+    /// Tables that get none.
+    pub(crate) without: [bool; Table::ALL.len()],
+}
+
+impl Filters {
+    /// Of this many bits for each key, unless others were asked for.
+    pub(crate) fn or_bits(self, bits_per_key: Option<u8>) -> Filters {
+        Filters {
+            bits_per_key: self.bits_per_key.or(bits_per_key),
+            ..self
+        }
+    }
+
+    fn of(&self, table: Table) -> FilterPolicy {
+        match (table, self.bits_per_key) {
+            _ if self.without[table as usize] => FilterPolicy::None,
+            // Its number is known before it is asked for, so it is there.
+            (Table::Document, _) => FilterPolicy::None,
+            (_, Some(bits)) => FilterPolicy::Budget {
+                bits_per_key: f64::from(bits),
+            },
+            (_, None) => FilterPolicy::default(),
+        }
+    }
 }
 
 /// All tables of a store.
@@ -61,16 +96,9 @@ pub(crate) struct Tables(Vec<Keyspace>);
 
 impl Tables {
     /// Opens them, or makes those that are not there.
-    pub(crate) fn open(db: &Db, bits_per_key: Option<u8>) -> Result<Tables, Failure> {
+    pub(crate) fn open(db: &Db, filters: &Filters) -> Result<Tables, Failure> {
         let open = |(table, name)| {
-            let filter = match (table, bits_per_key) {
-                // Its number is known before it is asked for, so it is there.
-                (Table::Document, _) => FilterPolicy::None,
-                (_, Some(bits)) => FilterPolicy::Budget {
-                    bits_per_key: f64::from(bits),
-                },
-                (_, None) => FilterPolicy::default(),
-            };
+            let filter = filters.of(table);
             db.keyspace_with(name, |options| options.filter(filter))
         };
         let tables = Table::ALL.into_iter().map(open);

@@ -1,82 +1,48 @@
 //! The index as an ingest sees it: the store, and what the next batch will add to it.
 //!
-//! Counts how every question was answered, per level of comparison: these numbers are what the
-//! program is for.
+//! Counts what answered each lookup, table by table: these numbers are what the program is for.
 
 use std::collections::BTreeMap;
 
 use common::codec::{Malformed, put_number};
-use criba::{Durability, Stats};
+use criba::Durability;
 
+use crate::account::Account;
 use crate::archive::Archive;
 use crate::exit::Failure;
 use crate::keys::{self, Table};
-
-/// Questions of one level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) asked: u64,
-    /// Of these, certainly new: nothing deeper was compared.
-    pub(crate) new: u64,
-}
-
-/// What the filters of the store did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filters {
-    /// Data blocks not read because a filter said no.
-    pub(crate) reads_avoided: u64,
-    /// Data blocks read in vain.
-    pub(crate) false_positives: u64,
-}
 
 #[derive(Debug)]
 pub(crate) struct Ledger<'a> {
     archive: &'a Archive,
     pending: [BTreeMap<Vec<u8>, Vec<u8>>; Table::ALL.len()],
     next_document: u64,
-    asked: [Asked; Table::ALL.len()],
-    filters: Filters,
-    /// Filter counters of each segment when they were last looked at.
-    seen: BTreeMap<u64, (u64, u64)>,
+    accounts: Accounts,
 }
+
+/// The lookups of each table.
+pub(crate) type Accounts = [Account; Table::ALL.len()];
 
 impl<'a> Ledger<'a> {
     pub(crate) fn new(archive: &'a Archive) -> Ledger<'a> {
-        let mut ledger = Ledger {
+        Ledger {
             archive,
             pending: Default::default(),
             next_document: archive.next_document,
-            asked: Default::default(),
-            filters: Filters::default(),
-            seen: BTreeMap::new(),
-        };
-        // Counters of filters go on from session to session; this one counts its own.
-        ledger.count_filters();
-        ledger.filters = Filters::default();
-        ledger
+            accounts: Accounts::default(),
+        }
     }
 
+    /// Looks a key up, and counts what answered.
     pub(crate) fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        let found = self.look(table, key)?;
-        // A URL is a name, as a directory is.
-        let level = match table {
-            Table::Url => Table::Directory,
-            _ => table,
-        };
-        let asked = &mut self.asked[level as usize];
-        asked.asked += 1;
-        asked.new += u64::from(found.is_none());
-        Ok(found)
-    }
-
-    /// Without counting: what is looked up here is known to be there.
-    pub(crate) fn look(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        Ok(match self.pending[table as usize].get(key) {
-            Some(value) => Some(value.clone()),
-            None => self.archive.tables[table]
-                .get(key)?
-                .map(|value| value.to_vec()),
-        })
+        let account = &mut self.accounts[table as usize];
+        if let Some(value) = self.pending[table as usize].get(key) {
+            account.add_from_batch();
+            return Ok(Some(value.clone()));
+        }
+        let lookup = self.archive.tables[table].explain(key)?;
+        account.add(&lookup);
+        Ok(lookup.value.map(|value| value.to_vec()))
     }
 
     pub(crate) fn put(&mut self, table: Table, key: impl Into<Vec<u8>>, value: Vec<u8>) {
@@ -116,34 +82,11 @@ impl<'a> Ledger<'a> {
         put_number(&mut next, packs_end);
         batch.put(keys::NEXT, next);
         batch.commit_with(Durability::Process)?;
-        self.count_filters();
         Ok(())
     }
 
-    /// Adds what the filters did since they were last looked at. Called often, because counters
-    /// of a segment go with it when it is merged.
-    fn count_filters(&mut self) {
-        let mut seen = BTreeMap::new();
-        for segment in self.archive.stats().iter().flat_map(Stats::segments) {
-            let Some(filter) = &segment.filter else {
-                continue;
-            };
-            let now = (filter.negatives, filter.false_positives);
-            let before = self.seen.get(&segment.id).copied().unwrap_or_default();
-            self.filters.reads_avoided += now.0.saturating_sub(before.0);
-            self.filters.false_positives += now.1.saturating_sub(before.1);
-            seen.insert(segment.id, now);
-        }
-        self.seen = seen;
-    }
-
-    pub(crate) fn asked(&self, level: Table) -> Asked {
-        self.asked[level as usize]
-    }
-
-    pub(crate) fn filters(&mut self) -> Filters {
-        self.count_filters();
-        self.filters
+    pub(crate) fn accounts(&self) -> Accounts {
+        self.accounts
     }
 }
 

@@ -14,6 +14,7 @@ use crate::args::ListArgs;
 use crate::exit::{Exit, Failure};
 use crate::keys::{self, Table};
 use crate::ledger::malformed;
+use crate::lines;
 use crate::record::{self, Entry, Fetched, What};
 
 /// Something that has a name.
@@ -146,11 +147,6 @@ fn as_json(named: &Named) -> serde_json::Value {
         What::Directory => "directory",
         What::Link { .. } => "link",
     };
-    // A name that is not UTF-8 has escapes, and says so by the name of its field.
-    let (field, name) = match std::str::from_utf8(&named.name) {
-        Ok(name) => ("name", name.to_owned()),
-        Err(_) => ("name_escaped", Escaped(&named.name).to_string()),
-    };
     let mut object = json!({
         "kind": kind,
         "size": named.size,
@@ -158,7 +154,7 @@ fn as_json(named: &Named) -> serde_json::Value {
         "mode": named.mode,
         "gone": named.is_gone,
     });
-    object[field] = json!(name);
+    lines::put_name(&mut object, &named.name);
     match &named.what {
         What::File { document } => object["document"] = json!(document),
         What::Link { target } => object["target"] = json!(Escaped(target).to_string()),

@@ -5,13 +5,17 @@
 //! and a "maybe" triggers the next deeper comparison (`docs/io-fetcher.md`). Only the public API of
 //! the store is used. Results go to standard output, progress and errors to standard error; names
 //! come from outside and are escaped.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a program prints, and this one reads files that are not the store's"
+#![expect(clippy::disallowed_methods, reason = "these are not the store's files")]
+#![cfg_attr(
+    test,
+    expect(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "tests say what they skip"
+    )
 )]
 
+mod account;
 mod archive;
 mod args;
 mod changes;
@@ -27,6 +31,7 @@ mod index;
 mod ingest;
 mod keys;
 mod ledger;
+mod lines;
 mod list;
 mod pack;
 mod parallel;
@@ -39,6 +44,7 @@ mod sources;
 mod split;
 mod stats;
 mod summary;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -69,12 +75,20 @@ fn main() -> ExitCode {
             };
         }
     };
-    match run(&cli.command) {
-        Ok(exit) => exit.into(),
-        Err(failure) if failure.is_broken_pipe => Exit::Done.into(),
+    finish(&cli.command).into()
+}
+
+/// Runs a command to its end, and says why when it has failed.
+fn finish(command: &Command) -> Exit {
+    match run(command) {
+        Ok(exit) => exit,
+        Err(failure) if failure.is_broken_pipe => Exit::Done,
         Err(failure) => {
-            eprintln!("error: {failure}");
-            failure.exit.into()
+            if command.store().json {
+                lines::end_early(&failure);
+            }
+            exit::complain(format_args!("error: {failure}"));
+            failure.exit
         }
     }
 }

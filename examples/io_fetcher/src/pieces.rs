@@ -1,13 +1,14 @@
 //! Stores documents: whole, or cut into pieces of which only the new ones are stored.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use common::codec::Reader;
 
 use crate::args::Granularity;
 use crate::content::Job;
 use crate::exit::Failure;
-use crate::ingest::Run;
+use crate::ingest::{GOES_ON, Run};
 use crate::keys::{Fingerprint, Table};
 use crate::ledger::malformed;
 use crate::pack::Packs;
@@ -21,6 +22,9 @@ const PENDING_MAX: usize = 16_384;
 
 /// Lines of larger documents are not looked at: their places are held in memory.
 const LINES_BYTES_MAX: u64 = 64 << 20;
+
+/// A document, and the bytes that were written for it.
+pub(crate) type Stored = (Document, u64);
 
 /// Why a document was not stored: it is skipped, or everything ends.
 enum Ended {
@@ -40,23 +44,40 @@ impl From<Failure> for Ended {
     }
 }
 
-/// Stores documents; those that cannot be read to their end have a sentence instead.
+/// Stores documents, and returns them with the bytes that were written for each. Those that cannot be
+/// read to their end have a sentence instead.
 pub(crate) fn store(
     run: &mut Run<'_>,
     jobs: &[Job<'_>],
-) -> Result<Vec<Result<Document, String>>, Failure> {
-    let stored: Vec<Result<Document, Ended>> = match run.args.granularity {
+) -> Result<Vec<Result<Stored, String>>, Failure> {
+    let stored: Vec<Result<Stored, Ended>> = match run.args.granularity {
         Granularity::Document => {
             let (packs, sources) = (&run.archive.packs, &run.sources);
-            parallel::map(run.threads, jobs, |job| whole(packs, sources, job))
+            parallel::map(run.threads, jobs, |job| {
+                let document = whole(packs, sources, job)?;
+                let frames = document
+                    .spans
+                    .iter()
+                    .map(|span| u64::from(span.frame.stored));
+                let written = frames.sum();
+                Ok((document, written))
+            })
         }
         // One after the other: each is to find the pieces of those before it.
-        _ => jobs.iter().map(|job| one(run, job)).collect(),
+        _ => {
+            let written = || run.archive.packs.written_bytes.load(Ordering::Relaxed);
+            let mut store = |job| {
+                let before = written();
+                let document = one(run, job)?;
+                Ok((document, written() - before))
+            };
+            jobs.iter().map(&mut store).collect()
+        }
     };
     stored
         .into_iter()
         .map(|stored| match stored {
-            Ok(document) => Ok(Ok(document)),
+            Ok(stored) => Ok(Ok(stored)),
             Err(Ended::Skipped(what)) => Ok(Err(what)),
             Err(Ended::Failed(failure)) => Err(failure),
         })
@@ -114,7 +135,7 @@ fn whole(packs: &Packs, sources: &Sources, job: &Job<'_>) -> Result<Document, En
 }
 
 fn append(packs: &Packs, raw: &[u8]) -> Result<Frame, Failure> {
-    let cannot = |error| Failure::io("cannot write to the packs", &error);
+    let cannot = |error| Failure::io(format!("cannot write to the packs; {GOES_ON}"), &error);
     packs.append(raw).map_err(cannot)
 }
 

@@ -8,6 +8,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::io::Errno;
+
 use crate::keys::{FINGERPRINT_BYTES, Fingerprint, Hash};
 use crate::record::Stamp;
 
@@ -114,7 +116,8 @@ impl Sources {
     }
 }
 
-fn first_len(size: u64) -> usize {
+/// Bytes of the first block of a document of this size.
+pub(crate) fn first_len(size: u64) -> usize {
     usize::try_from(size).map_or(BLOCK_BYTES, |size| size.min(BLOCK_BYTES))
 }
 
@@ -124,6 +127,16 @@ fn check_unchanged(file: &File, expected: &Stamp) -> Result<(), String> {
         return Ok(());
     }
     Err(CHANGED.to_owned())
+}
+
+/// Whether a file or directory has access lists or other extended attributes, as far as that can be
+/// seen. A label of SELinux does not count: the system gives each new file its own.
+pub(crate) fn has_attributes(path: &Path) -> bool {
+    let mut names = [0; 64];
+    match rustix::fs::llistxattr(path, &mut names) {
+        Ok(len) => !matches!(&names[..len], b"" | b"security.selinux\0"),
+        Err(error) => error == Errno::RANGE,
+    }
 }
 
 /// The fingerprint of a document by its size and first block.

@@ -3,6 +3,8 @@
 use common::codec::{Malformed, Reader, put_number};
 use serde_json::{Value, json};
 
+use crate::account::Account;
+use crate::ledger::Accounts;
 use crate::tune::Load;
 
 /// What a run did with the documents it was given.
@@ -47,16 +49,39 @@ pub(crate) struct Counts {
     pub(crate) troubles: u64,
     /// Contents found damaged in the store and stored again.
     pub(crate) repaired: u64,
+    /// Names of files with several names: each is to come back as a file of its own.
+    pub(crate) hard_linked: u64,
+    /// Names that belong to another user or group than this process.
+    pub(crate) foreign: u64,
+    /// New or changed files, and new directories, with access lists or extended attributes.
+    pub(crate) attributed: u64,
+    /// Directories left out because they are on another file system.
+    pub(crate) other_file_systems: u64,
 }
 
 impl Counts {
+    /// What is not stored of what was seen, for a person.
+    pub(crate) fn not_kept(&self) -> Option<String> {
+        let parts = [
+            (self.specials, "sockets, pipes or devices"),
+            (self.foreign, "owners that are not this user"),
+            (self.attributed, "access lists or extended attributes"),
+            (self.hard_linked, "hard-linked names (each becomes a file)"),
+            (self.other_file_systems, "directories on other file systems"),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> = parts
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!parts.is_empty()).then(|| format!("  not kept: {}", parts.join(", ")))
+    }
+
     pub(crate) fn json(&self) -> Value {
         json!({
             "documents": self.documents,
             "document_bytes": self.document_bytes,
             "directories": self.directories,
             "symbolic_links": self.links,
-            "specials": self.specials,
             "unchanged": self.unchanged,
             "new": self.new,
             "changed": self.changed,
@@ -76,6 +101,13 @@ impl Counts {
             "source_files_opened": self.opened,
             "troubles": self.troubles,
             "repaired": self.repaired,
+            "not_kept": {
+                "special_files": self.specials,
+                "owners": self.foreign,
+                "extended_attributes": self.attributed,
+                "hard_linked_names": self.hard_linked,
+                "other_file_systems": self.other_file_systems,
+            },
         })
     }
 }
@@ -92,6 +124,8 @@ pub(crate) struct Totals {
     pub(crate) source_bytes_seen: u64,
     /// What the load asks for; none before there was one.
     pub(crate) bits_per_key: Option<u8>,
+    /// What answered the lookups of each table.
+    pub(crate) accounts: Accounts,
 }
 
 impl Totals {
@@ -110,13 +144,16 @@ impl Totals {
         ] {
             put_number(&mut out, number);
         }
+        for account in &self.accounts {
+            account.encode(&mut out);
+        }
         out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Totals, Malformed> {
         let mut reader = Reader(bytes);
         let mut number = || reader.number();
-        let totals = Totals {
+        let mut totals = Totals {
             runs: number()?,
             load: Load {
                 absent: number()?,
@@ -132,7 +169,14 @@ impl Totals {
                 bits @ 4..=24 => Some(bits as u8),
                 _ => return Err(Malformed),
             },
+            accounts: Accounts::default(),
         };
+        // Older records end here.
+        if reader.end().is_err() {
+            for account in &mut totals.accounts {
+                *account = Account::decode(&mut reader)?;
+            }
+        }
         reader.end()?;
         Ok(totals)
     }
@@ -167,6 +211,12 @@ mod tests {
         };
         let bytes = totals.encode();
         assert_eq!(Totals::decode(&bytes), Ok(totals));
+        let older = &bytes[..9];
+        assert_eq!(
+            Totals::decode(older),
+            Ok(totals),
+            "one byte for each number"
+        );
         assert_eq!(Totals::decode(&bytes[1..]), Err(Malformed));
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn listed(
     list: &Path,
     is_null: bool,
 ) -> Result<Box<dyn Iterator<Item = Result<Source, Failure>> + Send>, Failure> {
-    let cannot = |error| Failure::io(format!("cannot read {}", list.display()), &error);
+    let cannot =
+        |error| Failure::usage(format!("cannot read the list {}: {error}", list.display()));
     let end = if is_null { 0 } else { b'\n' };
     if list == Path::new("-") {
         return Ok(Box::new(split(BufReader::new(io::stdin()), end)));

@@ -5,13 +5,15 @@ use serde_json::{Value, json};
 
 use indicatif::HumanBytes;
 
+use crate::account::{self, Account};
 use crate::archive::Archive;
 use crate::args::StatsArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::keys::{self, Table};
 use crate::list;
 use crate::pack::Packs;
 use crate::record::What;
+use crate::report::Totals;
 
 /// What is counted by walking over all names.
 #[derive(Default)]
@@ -29,13 +31,14 @@ pub(crate) fn run(args: &StatsArgs) -> Result<Exit, Failure> {
     if let Some(path) = &args.explain {
         let path = path
             .canonicalize()
-            .map_err(|error| Failure::io(format!("cannot find {}", path.display()), &error))?;
+            .map_err(|error| Failure::usage(format!("cannot find {}: {error}", path.display())))?;
         let directory = match path.is_dir() {
             true => &path,
             false => path.parent().unwrap_or(&path),
         };
         let names = &archive.tables[Table::Directory];
-        println!("{}", names.explain(keys::directory(directory))?);
+        let lookup = names.explain(keys::directory(directory))?;
+        exit::say(format!("{lookup}\n").as_bytes())?;
         return Ok(Exit::Done);
     }
     let mut held = Held::default();
@@ -53,10 +56,11 @@ pub(crate) fn run(args: &StatsArgs) -> Result<Exit, Failure> {
         Ok(())
     })?;
     let object = json(&archive, &held);
-    match args.store.json {
-        true => println!("{object}"),
-        false => print(&archive, &held, &object),
-    }
+    let text = match args.store.json {
+        true => object.to_string(),
+        false => text(&archive, &held, &object),
+    };
+    exit::say(format!("{text}\n").as_bytes())?;
     Ok(Exit::Done)
 }
 
@@ -72,6 +76,7 @@ fn json(archive: &Archive, held: &Held) -> Value {
             .map_or(0, |filter| filter.disk_bytes);
     }
     let totals = &archive.totals;
+    let tables = accounts(totals).map(|(name, account)| (name.to_owned(), account.json()));
     json!({
         "files": held.files,
         "bytes": held.bytes,
@@ -94,47 +99,55 @@ fn json(archive: &Archive, held: &Held) -> Value {
         "source_bytes_seen": totals.source_bytes_seen,
         "source_bytes_read": totals.source_bytes_read,
         "bits_per_key": totals.bits_per_key,
+        "lookups": Value::Object(tables.collect()),
     })
 }
 
-fn print(archive: &Archive, held: &Held, object: &Value) {
+/// The lookups of each table in all runs, with its name.
+fn accounts(totals: &Totals) -> impl Iterator<Item = (&'static str, Account)> {
+    Table::ALL
+        .iter()
+        .map(|(_, name)| *name)
+        .zip(totals.accounts)
+}
+
+fn text(archive: &Archive, held: &Held, object: &Value) -> String {
     let number = |name: &str| object[name].as_u64().unwrap_or(0);
     let bytes = |name: &str| HumanBytes(number(name));
-    println!(
-        "{} files, {} URLs with {}; {} links, {} directories, {} files that are gone",
-        held.files,
-        held.urls,
-        HumanBytes(held.bytes),
-        held.links,
-        held.directories,
-        held.gone
-    );
-    println!(
-        "{} contents, {} in packs",
-        number("contents"),
-        bytes("pack_bytes")
-    );
-    println!(
-        "index: {} keys, {}, of that {} filters, in {} sorted runs",
-        number("index_keys"),
-        bytes("index_bytes"),
-        bytes("filter_bytes"),
-        number("sorted_runs")
-    );
     let totals = &archive.totals;
-    println!(
-        "{} ingests read {} of the {} they saw; filters avoided {} reads of the index, {} were in vain",
-        totals.runs,
-        HumanBytes(totals.source_bytes_read),
-        HumanBytes(totals.source_bytes_seen),
-        totals.reads_avoided,
-        totals.false_positives
-    );
-    let lookups = totals.load.absent + totals.load.present;
-    if let Some(bits) = totals.bits_per_key {
-        println!(
-            "of the last {lookups} lookups {} were of absent keys: {bits} bits per key suit that",
-            totals.load.absent
-        );
-    }
+    let mut lines = vec![
+        format!(
+            "{} files, {} URLs with {}; {} links, {} directories, {} files that are gone",
+            held.files,
+            held.urls,
+            HumanBytes(held.bytes),
+            held.links,
+            held.directories,
+            held.gone
+        ),
+        format!(
+            "{} contents, {} in packs",
+            number("contents"),
+            bytes("pack_bytes")
+        ),
+        format!(
+            "index: {} keys, {}, of that {} filters, in {} sorted runs",
+            number("index_keys"),
+            bytes("index_bytes"),
+            bytes("filter_bytes"),
+            number("sorted_runs")
+        ),
+        format!(
+            "{} ingests that changed something read {} of the {} they saw",
+            totals.runs,
+            HumanBytes(totals.source_bytes_read),
+            HumanBytes(totals.source_bytes_seen)
+        ),
+        format!(
+            "filters avoided {} reads of the index, {} were in vain",
+            totals.reads_avoided, totals.false_positives
+        ),
+    ];
+    lines.extend(account::table(accounts(totals)));
+    lines.join("\n")
 }

@@ -6,6 +6,7 @@ use criba::storage::ReadCause;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
+use crate::account::{self, Account};
 use crate::ingest::Run;
 use crate::keys::Table;
 use crate::report::{self, Totals};
@@ -34,26 +35,35 @@ impl Store {
 }
 
 /// What a run did, as it was asked for.
-pub(crate) fn of(run: &mut Run<'_>, totals: &Totals) -> String {
+#[derive(Debug)]
+pub(crate) enum Summary {
+    Json(Value),
+    Text(String),
+}
+
+pub(crate) fn of(run: &Run<'_>, totals: &Totals) -> Summary {
     match run.args.store.json {
-        true => format!("{}\n", json(run, totals)),
-        false => text(run, totals),
+        true => Summary::Json(json(run, totals)),
+        false => Summary::Text(text(run, totals)),
     }
 }
 
-fn json(run: &mut Run<'_>, totals: &Totals) -> Value {
-    let filters = run.ledger.filters();
-    let levels = Table::LEVELS.iter().map(|&(level, name)| {
-        let asked = run.ledger.asked(level);
-        let counts = json!({ "asked": asked.asked, "certainly_new": asked.new });
-        (name.to_owned(), counts)
-    });
+/// The lookups of each table, with its name.
+fn accounts(run: &Run<'_>) -> impl Iterator<Item = (&'static str, Account)> {
+    let names = Table::ALL.iter().map(|(_, name)| *name);
+    names.zip(run.ledger.accounts())
+}
+
+fn json(run: &Run<'_>, totals: &Totals) -> Value {
+    let mut all = Account::default();
+    accounts(run).for_each(|(_, account)| all += account);
+    let tables = accounts(run).map(|(name, account)| (name.to_owned(), account.json()));
     let store = Store::of(run);
     let mut object = run.counts.json();
     object["source_bytes_read"] = json!(run.sources.bytes.load(Ordering::Relaxed));
-    object["asked"] = Value::Object(levels.collect());
-    object["reads_avoided_by_filters"] = json!(filters.reads_avoided);
-    object["false_positives"] = json!(filters.false_positives);
+    object["lookups"] = Value::Object(tables.collect());
+    object["reads_avoided_by_filters"] = json!(all.reads_avoided);
+    object["false_positives"] = json!(all.false_positives);
     object["index_bytes_read"] = json!(store.index_read);
     object["index_data_reads"] = json!(store.data_reads);
     object["index_bytes_written"] = json!(store.index_written);
@@ -65,16 +75,9 @@ fn json(run: &mut Run<'_>, totals: &Totals) -> Value {
     object
 }
 
-fn text(run: &mut Run<'_>, totals: &Totals) -> String {
-    let filters = run.ledger.filters();
+fn text(run: &Run<'_>, totals: &Totals) -> String {
     let (counts, store) = (run.counts, Store::of(run));
     let read = run.sources.bytes.load(Ordering::Relaxed);
-    let asked = Table::LEVELS
-        .iter()
-        .fold((0, 0), |(asked, new), (level, _)| {
-            let level = run.ledger.asked(*level);
-            (asked + level.asked, new + level.new)
-        });
     let mut lines = vec![
         format!(
             "{} documents in {} directories, {}",
@@ -94,12 +97,8 @@ fn text(run: &mut Run<'_>, totals: &Totals) -> String {
             HumanBytes(counts.duplicate_bytes)
         ),
         format!(
-            "  asked the index {} times, {} certainly new; {} first blocks compared, {} of them other; {} hashed whole",
-            asked.0, asked.1, counts.verified, counts.refuted, counts.hashed
-        ),
-        format!(
-            "  filters avoided {} reads of the index, {} read in vain",
-            filters.reads_avoided, filters.false_positives
+            "  {} first blocks compared, {} of them other; {} hashed whole",
+            counts.verified, counts.refuted, counts.hashed
         ),
         format!(
             "  read {} of sources, {} of the index, {} of content; wrote {} index, {} content",
@@ -110,6 +109,8 @@ fn text(run: &mut Run<'_>, totals: &Totals) -> String {
             HumanBytes(store.pack_written)
         ),
     ];
+    lines.extend(counts.not_kept());
+    lines.extend(account::table(accounts(run)));
     if counts.pieces > 0 {
         lines.push(format!(
             "  pieces: {} looked up, {} there already ({})",

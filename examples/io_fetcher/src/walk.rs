@@ -6,6 +6,7 @@ use std::fs::{DirEntry, Metadata};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::mpsc::SyncSender;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,12 @@ use crate::sources::Source;
 
 /// Files named one by one that are looked at together if they are in one directory.
 const TOGETHER_MAX: usize = 1024;
+
+/// User and group of this process: what it extracts is theirs.
+static OWN: LazyLock<(u32, u32)> = LazyLock::new(|| {
+    use rustix::process::{getegid, geteuid};
+    (geteuid().as_raw(), getegid().as_raw())
+});
 
 /// Something that was found in a directory.
 #[derive(Debug)]
@@ -30,6 +37,8 @@ pub(crate) struct Found {
     pub(crate) links: u64,
     /// It takes as much space as its content: it has no holes.
     pub(crate) is_dense: bool,
+    /// It belongs to another user or group than those of this process.
+    pub(crate) is_foreign: bool,
 }
 
 #[derive(Debug)]
@@ -49,8 +58,10 @@ pub(crate) struct Listing {
     pub(crate) found: Vec<Found>,
     /// When the stamps were taken at the earliest, in nanoseconds since 1970.
     pub(crate) at: i64,
-    /// Sockets, pipes and devices.
-    pub(crate) specials: u64,
+    /// Names of sockets, pipes and devices.
+    pub(crate) specials: Vec<Vec<u8>>,
+    /// Directories left out because they are on another file system.
+    pub(crate) other_file_systems: u64,
     /// What could not be looked at, and why.
     pub(crate) troubles: Vec<(PathBuf, String)>,
 }
@@ -154,7 +165,7 @@ impl Named {
 
     fn send(&mut self, out: &SyncSender<Message>) -> bool {
         let mut listing = std::mem::take(&mut self.listing);
-        if listing.found.is_empty() && listing.troubles.is_empty() && listing.specials == 0 {
+        if listing.found.is_empty() && listing.troubles.is_empty() && listing.specials.is_empty() {
             return true;
         }
         listing.found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -170,11 +181,15 @@ fn directories(root: PathBuf, options: &WalkOptions, out: &SyncSender<Message>) 
     let mut waiting = vec![root];
     while let Some(path) = waiting.pop() {
         let mut listing = list(path);
+        let mut others = 0;
         listing.found.retain(|found| {
+            let is_directory = matches!(found.kind, Kind::Directory);
             let is_store = (found.device, found.stamp.inode) == options.store;
             let is_other = options.one_file_system && Some(found.device) != device;
-            !(matches!(found.kind, Kind::Directory) && (is_store || is_other))
+            others += u64::from(is_directory && is_other);
+            !(is_directory && (is_store || is_other))
         });
+        listing.other_file_systems = others;
         let below = listing.found.iter().rev();
         let below = below.filter(|found| matches!(found.kind, Kind::Directory));
         waiting.extend(below.map(|found| listing.path.join(OsStr::from_bytes(&found.name))));
@@ -250,7 +265,7 @@ fn add(listing: &mut Listing, name: &OsStr, meta: &Metadata) {
         kind if kind.is_dir() => Kind::Directory,
         kind if kind.is_symlink() => Kind::Link { target: Vec::new() },
         _ => {
-            listing.specials += 1;
+            listing.specials.push(name.as_bytes().to_vec());
             return;
         }
     };
@@ -262,6 +277,7 @@ fn add(listing: &mut Listing, name: &OsStr, meta: &Metadata) {
         device: meta.dev(),
         links: meta.nlink(),
         is_dense: meta.is_file() && meta.blocks().saturating_mul(512) >= meta.len(),
+        is_foreign: (meta.uid(), meta.gid()) != *OWN,
     });
 }
 

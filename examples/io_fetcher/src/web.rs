@@ -15,9 +15,10 @@ use ureq::{Agent, Body};
 
 use crate::content;
 use crate::exit::Failure;
-use crate::ingest::{Run, Work};
+use crate::ingest::{Cost, Fate, Run, Work};
 use crate::keys::{NAME_BYTES_MAX, Table};
 use crate::ledger::malformed;
+use crate::lines::Status;
 use crate::read;
 use crate::record::{Fetched, Stamp};
 
@@ -43,8 +44,10 @@ pub(crate) fn fetch(run: &mut Run<'_>, url: &str) -> Result<Result<(), String>, 
         Err(what) => return Ok(Err(what)),
     };
     match (response.status(), &before) {
-        (StatusCode::NOT_MODIFIED, Some(_)) => {
+        (StatusCode::NOT_MODIFIED, Some(before)) => {
             run.counts.unchanged += 1;
+            let fate = Fate::unread(before.document);
+            run.tell(url.as_bytes(), Status::Unchanged, before.size, fate);
             return Ok(Ok(()));
         }
         (status, _) if !status.is_success() => {
@@ -53,7 +56,7 @@ pub(crate) fn fetch(run: &mut Run<'_>, url: &str) -> Result<Result<(), String>, 
         _ => {}
     }
     let spool = run.archive.path.join("incoming");
-    let stored = store(run, response, &spool, before.as_ref());
+    let stored = store(run, (url, response), &spool, before.as_ref());
     // It may not have been made.
     fs::remove_file(&spool).ok();
     match stored? {
@@ -104,7 +107,7 @@ fn ask(run: &Run<'_>, url: &str, before: Option<&Fetched>) -> Result<Response<Bo
 /// Spools the body, then compares and stores it.
 fn store(
     run: &mut Run<'_>,
-    response: Response<Body>,
+    (url, response): (&str, Response<Body>),
     spool: &Path,
     before: Option<&Fetched>,
 ) -> Result<Result<Fetched, String>, Failure> {
@@ -138,7 +141,7 @@ fn store(
     let work = spooled(spool, stamp);
     run.counts.document_bytes += size;
     let outcome = match size {
-        0 => crate::ingest::known(0),
+        0 => crate::ingest::known(0, Cost::default()),
         _ => content::process(run, &[&work])?
             .pop()
             .unwrap_or_else(|| Err("it was not looked at; this is a bug".into())),
@@ -147,7 +150,12 @@ fn store(
         Ok(fate) => fate,
         Err(what) => return Ok(Err(what)),
     };
-    run.count(&work, fate);
+    let status = run.count(&work, fate);
+    let cost = Cost {
+        read: size,
+        ..fate.cost
+    };
+    run.tell(url.as_bytes(), status, size, Fate { cost, ..fate });
     if before.is_some() {
         run.counts.new -= 1;
         run.counts.changed += 1;

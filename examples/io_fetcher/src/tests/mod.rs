@@ -5,7 +5,9 @@ mod damage;
 mod extract;
 mod gc;
 mod index;
+mod json;
 mod kill;
+mod lookups;
 mod unusual;
 mod web;
 
@@ -107,21 +109,31 @@ pub(crate) fn pause() {
 
 const CHILD: &str = "IO_FETCHER_TEST_CHILD";
 
-/// The process that is killed: this test, run by [`is_killed`].
+/// A command in a process of its own: this test, run by [`is_killed`] and [`output`].
 #[test]
 #[ignore = "is run by other tests"]
 fn child() {
     let arguments = std::env::var(CHILD).unwrap();
     let arguments = ["io_fetcher"].into_iter().chain(arguments.split('\n'));
     let cli = Cli::try_parse_from(arguments).unwrap();
-    crate::run(&cli.command).unwrap();
+    process::exit(crate::finish(&cli.command) as i32);
+}
+
+fn process_of(arguments: &[&str]) -> process::Command {
+    let mut command = process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "tests::child", "--ignored"]);
+    command.env(CHILD, arguments.join("\n"));
+    command
+}
+
+/// Runs a command in a process of its own.
+fn output(arguments: &[&str]) -> process::Output {
+    process_of(arguments).output().unwrap()
 }
 
 /// Runs a command in a process of its own and kills it after some time, unless it has ended before.
 fn is_killed(arguments: &[&str], after: Duration) -> bool {
-    let mut child = process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::child", "--ignored"])
-        .env(CHILD, arguments.join("\n"))
+    let mut child = process_of(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

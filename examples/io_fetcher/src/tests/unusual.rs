@@ -10,7 +10,7 @@ use std::path::Path;
 use super::{Place, noise, plant};
 use crate::args::Command;
 use crate::exit::Exit;
-use crate::ingest::{Run, Work};
+use crate::ingest::{How, Run, Work};
 use crate::list;
 use crate::read;
 use crate::record::What;
@@ -48,6 +48,7 @@ fn links_specials_and_strange_names() {
         (2, 2, 2)
     );
     assert_eq!(counts.troubles, 0);
+    assert_eq!((counts.hard_linked, counts.foreign), (3, 0));
     assert_eq!(ended.counts.opened, 3, "another name is not another file");
     drop((ended, socket));
     assert!(place.extract() == place.files());
@@ -69,6 +70,42 @@ fn links_specials_and_strange_names() {
     let ended = place.ingest(&[]);
     assert_eq!(ended.counts.stored, 0);
     assert_eq!(place.run(&["list"]).unwrap_err().exit, Exit::Locked);
+}
+
+/// Bug: what is not kept was lost without a word.
+#[test]
+fn what_is_not_kept_is_counted() {
+    use rustix::fs::{XattrFlags, setxattr};
+    let place = Place::new();
+    let (file, folder) = (place.write("a", b"a"), place.tree.join("d"));
+    place.write("empty", b"");
+    fs::create_dir(&folder).unwrap();
+    pipe(&folder.join("pipe"));
+    fs::hard_link(&file, folder.join("b")).unwrap();
+    for path in [&place.tree.join("empty"), &folder] {
+        if let Err(error) = setxattr(path, "user.note", b"x", XattrFlags::empty()) {
+            eprintln!("skipped: this file system keeps no attributes: {error}");
+            return;
+        }
+    }
+    // Others than root cannot give a file away.
+    let owner = std::os::unix::fs::lchown(&file, Some(4711), None);
+    let counts = place.ingest(&[]).counts;
+    // The file has two names.
+    assert_eq!(counts.foreign, if owner.is_ok() { 2 } else { 0 });
+    assert_eq!((counts.attributed, counts.hard_linked), (2, 2));
+    assert_eq!((counts.specials, counts.other_file_systems), (1, 0));
+    let said = counts.not_kept().unwrap();
+    assert!(
+        said.contains("2 access lists or extended attributes"),
+        "{said}"
+    );
+    // Attributes are looked at with what is new or changed, the rest with every run.
+    let counts = place.ingest(&[]).counts;
+    assert_eq!(
+        (counts.attributed, counts.hard_linked, counts.specials),
+        (0, 2, 1)
+    );
 }
 
 /// Files that cannot be read, in ways that root does not get around: what was listed is something
@@ -118,7 +155,7 @@ fn what_cannot_be_read_is_skipped_and_the_rest_is_stored() {
     assert_eq!(run.counts.specials, 0);
     let outcomes: Vec<_> = outcomes
         .into_iter()
-        .map(|outcome| outcome.map(|fate| fate.is_new))
+        .map(|outcome| outcome.map(|fate| fate.how == How::New))
         .collect();
     let errors: Vec<_> = outcomes
         .iter()
