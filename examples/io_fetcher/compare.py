@@ -4,6 +4,7 @@
     compare.py PROGRAM SCRATCH index TREE...     duplicates: io_fetcher --index-only, jdupes, rdfind
     compare.py PROGRAM SCRATCH content TREE      stores: io_fetcher, restic, borg, rsync
     compare.py PROGRAM SCRATCH grain TREE        io_fetcher, one granularity after the other
+    compare.py PROGRAM SCRATCH filters TREE      io_fetcher with the filters of its index and without
 
 PROGRAM is the io_fetcher binary, SCRATCH a directory for stores and copies; it must not exist.
 Rounds are interleaved; tables show the median and the range of ROUNDS (default 5) rounds, times also
@@ -38,7 +39,7 @@ def run(command, into=None):
     if status:
         sys.exit(f"{command}: status {status}")
     return {"s": took, "cpu": usage.ru_utime + usage.ru_stime, "read": int(io["rchar"]),
-            "written": int(io["wchar"]), "memory": usage.ru_maxrss * 1024}
+            "written": int(io["wchar"]), "calls": int(io["syscr"]), "memory": usage.ru_maxrss * 1024}
 
 
 def table(title, rounds, first):
@@ -181,6 +182,46 @@ def grain(program, scratch, trees):
                   f"| {told['false_positives']} |", flush=True)
 
 
+def filters(program, scratch, trees):
+    """Other tables with filters in each variant. The sources are read in all of them alike, so the
+    difference of what was read is that of the index."""
+    tree, rounds = f"{scratch}/tree", []
+    for _ in range(ROUNDS):
+        shutil.rmtree(tree, ignore_errors=True)
+        subprocess.run(["cp", "-a", trees[0], tree], check=True)
+        variants = [(kind, tables) for kind in FILTERED for tables in FILTERED[kind]]
+        store = {variant: f"{scratch}/{'-'.join(variant)}" for variant in variants}
+        for path in store.values():
+            shutil.rmtree(path, ignore_errors=True)
+        results = {}
+        for title in ("first", "unchanged", "1 % changed"):
+            if title.startswith("1"):
+                apart(change, tree, 0.01)
+            for kind, tables in variants:
+                options = [*KINDS[kind], "--filters", tables]
+                took = run([program, "ingest", "--store", store[kind, tables], *options, tree])
+                held = json.loads(subprocess.check_output(
+                    [program, "stats", "--json", "--store", store[kind, tables]]))
+                results[kind, tables, title] = took | {
+                    "index": held["index_bytes"], "filter": held["filter_bytes"]}
+        rounds.append(results)
+    print("| run | kind | tables with filters | time to that without | read calls | KB read | index KB | filters KB |")
+    print("|" + "---|" * 8)
+    for kind, tables, title in rounds[0]:
+        ratios = sorted(one[kind, tables, title]["s"] / one[kind, "none", title]["s"] for one in rounds)
+        median = lambda field: statistics.median(one[kind, tables, title][field] for one in rounds)
+        kb = lambda field: f"{median(field) / 1e3:.0f}"
+        print(f"| {title} | {kind} | {tables.replace(',', ', ')} | {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) "
+              f"| {median('calls'):.0f} | {kb('read')} | {kb('index')} | {kb('filter')} |")
+
+
+KINDS = {"content": [], "index only": ["--index-only"], "cdc": ["--granularity", "cdc"]}
+FILTERED = {
+    "content": ["none", "first_block", "directory", "inode", "whole"],
+    "index only": ["none", "first_block", "size"],
+    "cdc": ["none", "first_block", "first_block,piece"],
+}
+
 GRAINS = [["--granularity", "document"]] + [
     ["--granularity", kind, "--block-bytes", size]
     for kind, size in [("block", "4096"), ("block", "16384"), ("block", "65536"),
@@ -189,11 +230,11 @@ GRAINS = [["--granularity", "document"]] + [
 
 
 def main():
-    if len(sys.argv) < 5 or sys.argv[3] not in ("index", "content", "grain"):
+    if len(sys.argv) < 5 or sys.argv[3] not in ("index", "content", "grain", "filters"):
         sys.exit(__doc__)
     program, scratch, what, *trees = sys.argv[1:]
     os.makedirs(scratch)
-    {"index": index, "content": content, "grain": grain}[what](program, scratch, trees)
+    {"index": index, "content": content, "grain": grain, "filters": filters}[what](program, scratch, trees)
 
 
 main()

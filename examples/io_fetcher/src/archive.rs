@@ -119,7 +119,7 @@ impl Archive {
         Ok(Archive {
             path: path.to_owned(),
             packs: Packs::new(path.join("packs"), packs_end, choices.zstd_level),
-            tables: Tables::open(&db, &choices.filters.or_bits(totals.bits_per_key))?,
+            tables: Tables::open(&db, &choices.filters)?,
             totals,
             committed_before: db.stats().compactions.user_bytes,
             db,

@@ -26,8 +26,8 @@ pub(crate) enum Command {
     Ingest(Box<IngestArgs>),
     /// Write stored documents back, each verified by its hash.
     ///
-    /// Modes and the modification times of files are kept, holes are where zeros are. Owners,
-    /// extended attributes, hard links, and the times of directories and links are not stored.
+    /// Modes, modification times and holes are kept. Owners, access lists, extended attributes and
+    /// hard links are not stored; `ingest` counts what has some.
     /// Killed, it leaves one file named .io_fetcher- and 16 hexadecimal digits, which can be
     /// deleted.
     Extract(ExtractArgs),
@@ -137,14 +137,13 @@ pub(crate) struct IngestArgs {
     /// Zstandard level of content.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) zstd_level: i32,
-    /// Bits of the filters for each key, 4 to 24. Chosen from the counters of earlier runs unless
-    /// given.
+    /// Tables of the index whose new segments get a filter: directory, inode, size, first_block,
+    /// whole, piece, url, document, or none.
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = Table::named, default_value = "first_block,piece")]
+    pub(crate) filters: Vec<Option<Table>>,
+    /// Bits of these filters for each key, 4 to 24. Without it, about 15: they name the place of a key, too.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(4..=24))]
     pub(crate) bits_per_key: Option<u8>,
-    /// Tables of the index that get no filter, to measure what theirs are worth: directory, inode,
-    /// size, first_block, whole, piece, url.
-    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = Table::named)]
-    pub(crate) without_filter: Vec<Table>,
     /// A URL that gives more is skipped.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) download_max: u64,

@@ -27,7 +27,7 @@ use crate::record::{self, Entry, Known, Origin, Stamp, What};
 use crate::report::{Counts, Totals};
 use crate::sources::{self, Source};
 use crate::summary::{self, Summary};
-use crate::tune::{self, Auto, Load};
+use crate::tune::Auto;
 use crate::walk::{self, Listing, Message, WalkOptions};
 use crate::{content, index, keys, web};
 
@@ -159,13 +159,8 @@ pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
     if let Some(list) = &args.files_from {
         all = Box::new(all.chain(sources::listed(list, args.null)?));
     }
-    let mut filters = Filters {
-        bits_per_key: args.bits_per_key,
-        ..Filters::default()
-    };
-    for &table in &args.without_filter {
-        filters.without[table as usize] = true;
-    }
+    let tables: Vec<_> = args.filters.iter().copied().flatten().collect();
+    let filters = Filters::new(&tables, args.bits_per_key);
     let choices = Choices {
         is_index_only: args.index_only,
         zstd_level: args.zstd_level,
@@ -185,8 +180,8 @@ pub(crate) fn ingest(args: &IngestArgs) -> Result<Ended, Failure> {
         // By value: when this ends early, the walk ends too.
         run.take_all(messages)
     })?;
-    let totals = run.finish()?;
-    let summary = summary::of(&run, &totals);
+    run.finish()?;
+    let summary = summary::of(&run);
     Ok(Ended {
         counts: run.counts,
         #[cfg(test)]
@@ -492,16 +487,8 @@ impl<'a> Run<'a> {
     }
 
     /// The end of a run: counters are kept for the next one, and everything survives power loss.
-    fn finish(&mut self) -> Result<Totals, Failure> {
+    fn finish(&mut self) -> Result<(), Failure> {
         self.counts.opened = self.sources.opened.load(Ordering::Relaxed);
-        let stats = self.archive.stats();
-        let sum = |of: fn(&Stats) -> u64| stats.iter().map(of).sum::<u64>();
-        let runs = stats.iter().map(|table| table.runs.len() as u64);
-        let load = Load {
-            absent: sum(|table| table.lookups.absent),
-            present: sum(|table| table.lookups.memtable_hits + table.lookups.segment_hits),
-            runs: runs.max().unwrap_or(0),
-        };
         let before = &self.archive.totals;
         let mut accounts = before.accounts;
         let mut run = Account::default();
@@ -511,27 +498,26 @@ impl<'a> Run<'a> {
         }
         let totals = Totals {
             runs: before.runs + 1,
-            load,
             reads_avoided: before.reads_avoided + run.reads_avoided,
             false_positives: before.false_positives + run.false_positives,
             source_bytes_read: before.source_bytes_read
                 + self.sources.bytes.load(Ordering::Relaxed),
             source_bytes_seen: before.source_bytes_seen + self.counts.document_bytes,
-            bits_per_key: tune::bits_per_key(&load).or(before.bits_per_key),
             accounts,
         };
         let db = &self.archive.db;
         if self.archive.committed_bytes() == 0 {
             // Nothing has changed, so nothing is written.
-            return Ok(totals);
+            return Ok(());
         }
         db.put(keys::TOTALS, totals.encode())?;
+        let stats = self.archive.stats();
+        let sum = |of: fn(&Stats) -> u64| stats.iter().map(of).sum::<u64>();
         let unflushed = sum(|table| table.memtable.active_bytes);
         if unflushed > FLUSH_WORTH_BYTES || sum(|table| table.memtable.flushes) > 0 {
             self.leave_tidy()?;
         }
-        db.sync()?;
-        Ok(totals)
+        Ok(db.sync()?)
     }
 }
 

@@ -14,8 +14,8 @@ use crate::exit::Failure;
 pub(crate) const META: &[u8] = b"M";
 /// Next document number, end of the packs: written with every batch.
 pub(crate) const NEXT: &[u8] = b"N";
-/// Counters of all runs.
-pub(crate) const TOTALS: &[u8] = b"T";
+/// Counters of all runs. Until 2026-11-26 they were under `T`, and another record.
+pub(crate) const TOTALS: &[u8] = b"C";
 
 /// What the index knows. URLs, fingerprints and hashes are their own keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,12 +39,15 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    /// The table with this name.
-    pub(crate) fn named(name: &str) -> Result<Table, String> {
+    /// The table with this name; nothing for `none`.
+    pub(crate) fn named(name: &str) -> Result<Option<Table>, String> {
         let names = Table::ALL.map(|(_, name)| name).join(", ");
         let found = Table::ALL.into_iter().find(|(_, table)| *table == name);
-        let (table, _) = found.ok_or_else(|| format!("the tables are {names}"))?;
-        Ok(table)
+        match found {
+            Some((table, _)) => Ok(Some(table)),
+            None if name == "none" => Ok(None),
+            None => Err(format!("the tables are {names}; none for no table")),
+        }
     }
 
     /// All in their order, with the names of their keyspaces.
@@ -60,33 +63,39 @@ impl Table {
     ];
 }
 
-/// The filters of the tables, as they were asked for.
-#[derive(Clone, Copy, Debug, Default)]
+/// The filters of the tables.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Filters {
+    /// Bits for each key; those of the store's own choice, if none are given.
     pub(crate) bits_per_key: Option<u8>,
-    /// Tables that get none.
-    pub(crate) without: [bool; Table::ALL.len()],
+    /// Tables whose new segments get one.
+    pub(crate) with: [bool; Table::ALL.len()],
 }
 
 impl Filters {
-    /// Of this many bits for each key, unless others were asked for.
-    pub(crate) fn or_bits(self, bits_per_key: Option<u8>) -> Filters {
+    pub(crate) fn new(tables: &[Table], bits_per_key: Option<u8>) -> Filters {
         Filters {
-            bits_per_key: self.bits_per_key.or(bits_per_key),
-            ..self
+            bits_per_key,
+            with: Table::ALL.map(|(table, _)| tables.contains(&table)),
         }
     }
 
     fn of(&self, table: Table) -> FilterPolicy {
-        match (table, self.bits_per_key) {
-            _ if self.without[table as usize] => FilterPolicy::None,
-            // Its number is known before it is asked for, so it is there.
-            (Table::Document, _) => FilterPolicy::None,
-            (_, Some(bits)) => FilterPolicy::Budget {
+        match self.bits_per_key {
+            _ if !self.with[table as usize] => FilterPolicy::None,
+            None => FilterPolicy::default(),
+            Some(bits) => FilterPolicy::Budget {
                 bits_per_key: f64::from(bits),
             },
-            (_, None) => FilterPolicy::default(),
         }
+    }
+}
+
+impl Default for Filters {
+    /// Most of what these are asked for is new. The others are mostly asked for what is there, so
+    /// that a filter costs more to read than it saves: `docs/io-fetcher.md` has the measurement.
+    fn default() -> Filters {
+        Filters::new(&[Table::FirstBlock, Table::Piece], None)
     }
 }
 

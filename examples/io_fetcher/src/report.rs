@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::account::Account;
 use crate::ledger::Accounts;
-use crate::tune::Load;
 
 /// What a run did with the documents it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,18 +111,14 @@ impl Counts {
     }
 }
 
-/// Counters of all runs, and what they led to.
+/// Counters of all runs that changed something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) runs: u64,
-    /// The last run that asked enough.
-    pub(crate) load: Load,
     pub(crate) reads_avoided: u64,
     pub(crate) false_positives: u64,
     pub(crate) source_bytes_read: u64,
     pub(crate) source_bytes_seen: u64,
-    /// What the load asks for; none before there was one.
-    pub(crate) bits_per_key: Option<u8>,
     /// What answered the lookups of each table.
     pub(crate) accounts: Accounts,
 }
@@ -133,14 +128,10 @@ impl Totals {
         let mut out = Vec::new();
         for number in [
             self.runs,
-            self.load.absent,
-            self.load.present,
-            self.load.runs,
             self.reads_avoided,
             self.false_positives,
             self.source_bytes_read,
             self.source_bytes_seen,
-            self.bits_per_key.map_or(0, u64::from),
         ] {
             put_number(&mut out, number);
         }
@@ -155,27 +146,14 @@ impl Totals {
         let mut number = || reader.number();
         let mut totals = Totals {
             runs: number()?,
-            load: Load {
-                absent: number()?,
-                present: number()?,
-                runs: number()?,
-            },
             reads_avoided: number()?,
             false_positives: number()?,
             source_bytes_read: number()?,
             source_bytes_seen: number()?,
-            bits_per_key: match number()? {
-                0 => None,
-                bits @ 4..=24 => Some(bits as u8),
-                _ => return Err(Malformed),
-            },
             accounts: Accounts::default(),
         };
-        // Older records end here.
-        if reader.end().is_err() {
-            for account in &mut totals.accounts {
-                *account = Account::decode(&mut reader)?;
-            }
+        for account in &mut totals.accounts {
+            *account = Account::decode(&mut reader)?;
         }
         reader.end()?;
         Ok(totals)
@@ -201,22 +179,11 @@ mod tests {
     fn totals_come_back() {
         let totals = Totals {
             runs: 3,
-            load: Load {
-                absent: 1,
-                present: 2,
-                runs: 3,
-            },
-            bits_per_key: Some(9),
+            false_positives: 1 << 40,
             ..Totals::default()
         };
         let bytes = totals.encode();
         assert_eq!(Totals::decode(&bytes), Ok(totals));
-        let older = &bytes[..9];
-        assert_eq!(
-            Totals::decode(older),
-            Ok(totals),
-            "one byte for each number"
-        );
         assert_eq!(Totals::decode(&bytes[1..]), Err(Malformed));
     }
 

@@ -92,13 +92,10 @@ fn json(archive: &Archive, held: &Held) -> Value {
         "sorted_runs": stats.iter().map(|table| table.runs.len()).sum::<usize>(),
         "pack_bytes": Packs::bytes_on_disk(&archive.packs_folder()),
         "ingests": totals.runs,
-        "last_lookups_absent": totals.load.absent,
-        "last_lookups_present": totals.load.present,
         "reads_avoided_by_filters": totals.reads_avoided,
         "false_positives": totals.false_positives,
         "source_bytes_seen": totals.source_bytes_seen,
         "source_bytes_read": totals.source_bytes_read,
-        "bits_per_key": totals.bits_per_key,
         "lookups": Value::Object(tables.collect()),
     })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::account::{self, Account};
 use crate::ingest::Run;
 use crate::keys::Table;
-use crate::report::{self, Totals};
+use crate::report;
 
 /// Numbers of the store itself.
 struct Store {
@@ -41,10 +41,10 @@ pub(crate) enum Summary {
     Text(String),
 }
 
-pub(crate) fn of(run: &Run<'_>, totals: &Totals) -> Summary {
+pub(crate) fn of(run: &Run<'_>) -> Summary {
     match run.args.store.json {
-        true => Summary::Json(json(run, totals)),
-        false => Summary::Text(text(run, totals)),
+        true => Summary::Json(json(run)),
+        false => Summary::Text(text(run)),
     }
 }
 
@@ -54,7 +54,7 @@ fn accounts(run: &Run<'_>) -> impl Iterator<Item = (&'static str, Account)> {
     names.zip(run.ledger.accounts())
 }
 
-fn json(run: &Run<'_>, totals: &Totals) -> Value {
+fn json(run: &Run<'_>) -> Value {
     let mut all = Account::default();
     accounts(run).for_each(|(_, account)| all += account);
     let tables = accounts(run).map(|(name, account)| (name.to_owned(), account.json()));
@@ -69,13 +69,12 @@ fn json(run: &Run<'_>, totals: &Totals) -> Value {
     object["index_bytes_written"] = json!(store.index_written);
     object["pack_bytes_read"] = json!(store.pack_read);
     object["pack_bytes_written"] = json!(store.pack_written);
-    object["bits_per_key_next"] = json!(totals.bits_per_key);
     object["peak_memory_bytes"] = json!(common::memory::peak_bytes());
     object["process_io"] = report::process_io();
     object
 }
 
-fn text(run: &Run<'_>, totals: &Totals) -> String {
+fn text(run: &Run<'_>) -> String {
     let (counts, store) = (run.counts, Store::of(run));
     let read = run.sources.bytes.load(Ordering::Relaxed);
     let mut lines = vec![
@@ -124,9 +123,6 @@ fn text(run: &Run<'_>, totals: &Totals) -> String {
             "  {} damaged contents stored again",
             counts.repaired
         ));
-    }
-    if let Some(bits) = totals.bits_per_key {
-        lines.push(format!("  the next run's filters get {bits} bits per key"));
     }
     lines.join("\n") + "\n"
 }

@@ -1,34 +1,6 @@
-//! Parameters from what the counters show: pure functions.
+//! `--granularity auto`: whether to cut documents, from what the counters show. Pure.
 
 use crate::split::Cuts;
-
-/// What the index was asked in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
-    /// Lookups of keys that were not there.
-    pub(crate) absent: u64,
-    /// Lookups of keys that were.
-    pub(crate) present: u64,
-    /// Sorted runs of the table that has most, each of which an absent key may cost a read.
-    pub(crate) runs: u64,
-}
-
-/// Reads in vain, as a part of all lookups, that are not worth more filter memory.
-const WASTED_MAX: f64 = 0.001;
-
-/// Bits for each key: so many that an absent key costs a read seldom enough, each bit halving
-/// that. A load of mostly present keys needs few: what is there has to be read anyway.
-pub(crate) fn bits_per_key(load: &Load) -> Option<u8> {
-    let lookups = load.absent + load.present;
-    if lookups < 1000 {
-        return None;
-    }
-    let absent = load.absent as f64 / lookups as f64;
-    let bits = (absent * load.runs.max(1) as f64 / WASTED_MAX)
-        .log2()
-        .ceil();
-    Some(bits.clamp(4.0, 16.0) as u8)
-}
 
 /// Bytes that a block costs in the index: key, place and filter.
 pub(crate) const PIECE_INDEX_BYTES: u64 = 36;
@@ -83,24 +55,6 @@ impl Auto {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn few_absent_keys_need_few_bits() {
-        fn check(absent: u64, present: u64, runs: u64, bits: Option<u8>) {
-            let load = Load {
-                absent,
-                present,
-                runs,
-            };
-            assert_eq!(bits_per_key(&load), bits, "{load:?}");
-        }
-        check(10, 10, 1, None);
-        check(100_000, 0, 1, Some(10));
-        check(100_000, 0, 4, Some(12));
-        check(100_000, 0, 1 << 20, Some(16));
-        check(1_000, 99_000, 1, Some(4));
-        check(0, 5_000, 3, Some(4));
-    }
 
     #[test]
     fn blocks_are_left_off_where_they_do_not_pay_and_tried_again() {

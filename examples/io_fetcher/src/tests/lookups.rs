@@ -89,14 +89,14 @@ fn each_lookup_has_one_row() {
     // The new directory comes after all others, so none was asked for it.
     let names = account(&ended, Table::Directory);
     assert_eq!(
-        (names.of(Answer::NoSegment), names.of(Answer::Filter)),
+        (names.of(Answer::NoSegment), names.of(Answer::NoFilter)),
         (1, 0)
     );
 
     drop(ended);
     let place = Place::new();
     plant(&place, 300);
-    let options = ["--without-filter", "first_block,directory"];
+    let options = ["--filters", "none"];
     let ended = place.ingest(&options);
     ended.archive.db.flush().unwrap();
     drop(ended);
