@@ -40,7 +40,7 @@ impl Answer {
         (Answer::NoFilter, "no_filter"),
     ];
 
-    /// What answered a lookup.
+    /// The row in which a lookup is counted.
     fn of(lookup: &Explanation) -> Answer {
         if let Some(last) = lookup.steps.last()
             && matches!(last.outcome, Outcome::Found | Outcome::Deleted)

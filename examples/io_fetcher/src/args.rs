@@ -141,7 +141,8 @@ pub(crate) struct IngestArgs {
     /// whole, piece, url, document, or none.
     #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = Table::named, default_value = "first_block,piece")]
     pub(crate) filters: Vec<Option<Table>>,
-    /// Bits of these filters for each key, 4 to 24. Without it, about 15: they name the place of a key, too.
+    /// Bits of these filters for each key, 4 to 24. Without it, about 15: they name the place of a
+    /// key, too.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(4..=24))]
     pub(crate) bits_per_key: Option<u8>,
     /// A URL that gives more is skipped.

@@ -19,7 +19,7 @@ use crate::record::{Document, What};
 /// Documents that are verified together.
 const TOGETHER: usize = 256;
 
-/// What was found.
+/// The findings of a check.
 struct Found {
     lines: Lines,
     /// Contents that are damaged.

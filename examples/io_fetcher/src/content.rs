@@ -211,7 +211,7 @@ fn compare_all<'a>(
             first: maybe.first,
             number,
             hash,
-            // What was hashed is read again.
+            // A document that was hashed is read again.
             read: size + if hash.is_some() { size - first } else { 0 },
         });
     }

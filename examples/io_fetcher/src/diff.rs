@@ -113,7 +113,7 @@ impl Difference {
                     target: target.clone(),
                 },
             },
-            // Of the others, only the time comes back.
+            // A directory or a link gets only its time back.
             stamp: match is_file {
                 true => found.stamp,
                 false => Stamp {

@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// Writes text to standard output. Whoever read it may be gone: what was done stays done, and how it
+/// Writes text to standard output. Its reader may be gone: what was done stays done, and how it
 /// went is in the exit code.
 pub(crate) fn say(text: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -52,7 +52,7 @@ const RUNS_TIDY: usize = 3;
 /// Directories that the walk may be ahead.
 const AHEAD: usize = 64;
 
-/// What is left of a run that cannot write.
+/// Says how to go on after a run that could not write.
 pub(crate) const GOES_ON: &str =
     "what is committed stays, and the same command goes on from there when there is room";
 
@@ -84,7 +84,7 @@ pub(crate) enum How {
     Repaired,
 }
 
-/// What a document cost, in bytes.
+/// The cost of a document, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cost {
     /// Read of the source.
@@ -132,7 +132,7 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Ended {
     pub(crate) archive: Archive,
     pub(crate) counts: Counts,
-    /// What answered the lookups of this run.
+    /// The account of this run's lookups.
     #[cfg(test)]
     pub(crate) accounts: Accounts,
     lines: Lines,
@@ -522,7 +522,7 @@ impl<'a> Run<'a> {
 }
 
 impl Fate {
-    /// Of a document that was not read.
+    /// The fate of a document that was not read.
     pub(crate) fn unread(document: u64) -> Fate {
         Fate {
             document,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::exit::{self, Failure};
 use crate::keys::Hash;
 
-/// What became of a document, or what the line is.
+/// The fate of a document, or the kind of a line without one.
 ///
 /// The words do not change once they are out: scripts go by them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,7 @@ impl Status {
     }
 }
 
-/// What a line says of a document, as far as it is known.
+/// The fields of a document's line, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts<'a> {
     pub(crate) size: Option<u64>,

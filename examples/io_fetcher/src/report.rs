@@ -59,7 +59,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What is not stored of what was seen, for a person.
+    /// Names for a person what was seen and is not stored.
     pub(crate) fn not_kept(&self) -> Option<String> {
         let parts = [
             (self.specials, "sockets, pipes or devices"),
@@ -119,7 +119,7 @@ pub(crate) struct Totals {
     pub(crate) false_positives: u64,
     pub(crate) source_bytes_read: u64,
     pub(crate) source_bytes_seen: u64,
-    /// What answered the lookups of each table.
+    /// The lookups of each table.
     pub(crate) accounts: Accounts,
 }
 
