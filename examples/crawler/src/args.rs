@@ -234,6 +234,15 @@ pub(crate) struct Args {
 /// Options of the run without URLs.
 const DEMO: &str = "Without URLs";
 
+impl Args {
+    /// Pages are left out because the user wishes so.
+    pub(crate) fn leaves_out(&self) -> bool {
+        let most = [self.pages, self.host_pages, self.directory_pages];
+        let has_patterns = !self.include.is_empty() || !self.exclude.is_empty();
+        most.iter().any(Option::is_some) || self.depth.is_some() || has_patterns
+    }
+}
+
 /// [`Scope`] by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ScopeArg {

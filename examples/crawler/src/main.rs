@@ -145,7 +145,7 @@ fn demonstrate(args: &Args) -> Result<Exit, Failure> {
         demo::text(&shown)
     })?;
     // A filter alone is expected to lose pages.
-    let is_exact = args.pages.is_none() && args.seen != Mode::FilterOnly;
+    let is_exact = !args.leaves_out() && args.seen != Mode::FilterOnly;
     let mut exit = Exit::Done;
     if is_exact && !shown.compared.is_right() {
         let compared = &shown.compared;

@@ -194,6 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_user_leaves_out_is_no_mistake() {
+        for wish in [
+            ["--depth", "1"],
+            ["--pages", "7"],
+            ["--host-pages", "7"],
+            ["--directory-pages", "7"],
+            ["--include", "/docs/"],
+            ["--exclude", "/docs/"],
+        ] {
+            let options = ["--quiet", "--web-pages", "0", "--site-pages", "20"];
+            let args = Args::parse_from(["crawler"].iter().chain(&options).chain(&wish));
+            let exit = crate::demonstrate(&args).unwrap();
+            assert_eq!(exit, crate::failure::Exit::Done, "{wish:?}");
+        }
+    }
+
+    #[test]
     fn the_text_and_the_object_name_every_row() {
         let args = Args::parse_from([
             "crawler",
