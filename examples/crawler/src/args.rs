@@ -13,8 +13,8 @@ use crate::seen::Mode;
 
 /// Crawls the web from these URLs; fetches nothing twice and misses nothing.
 ///
-/// Without URLs it serves a site of its own on the loopback interface, crawls that, and compares
-/// what it fetched with what there is.
+/// Without URLs it shows what filters are for: it crawls a site that it serves itself and compares
+/// what it fetched with what there is, and then a made-up web whose seen set is larger than memory.
 ///
 /// Everything it knows is in the store. Killed at any moment and started again with the same
 /// command, it goes on where it was.

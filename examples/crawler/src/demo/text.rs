@@ -34,19 +34,14 @@ pub(crate) fn text(shown: &Shown) -> String {
 fn larger(larger: &Larger) -> String {
     let task = &larger.task;
     let most = larger.rows.iter().map(|row| row.linked).max();
+    let segments = larger.rows.iter().map(|row| row.segment_bytes).max();
     let mut out = format!(
-        "A crawl larger than its memory: {} pages of {} hosts, {} addresses in {} MB of segments\n\
+        "A crawl larger than its memory: {} pages of {} hosts, {} addresses in {} of segments\n\
          Memory: two memtables of {}, {} of cache, {} addresses in front; filters as told\n\n",
         grouped(task.pages),
         grouped(task.hosts as u64),
         grouped(most.unwrap_or_default()),
-        larger
-            .rows
-            .iter()
-            .map(|row| row.segment_bytes)
-            .max()
-            .unwrap_or_default()
-            / 1_000_000,
+        bytes(segments.unwrap_or_default()),
         bytes(task.memtable_bytes),
         bytes(task.cache_bytes),
         grouped(task.front as u64),
