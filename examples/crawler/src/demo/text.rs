@@ -66,7 +66,7 @@ fn larger(larger: &Larger) -> String {
     });
     out.push('\n');
     let heads = [
-        "links", "front", "memtable", "ranges", "filters", "on disk", "in vain",
+        "links", "front", "memtable", "ranges", "filters", "on disk", "asked", "in vain",
     ];
     table(&mut out, &heads, larger, |row| {
         let seen = &row.seen;
@@ -77,6 +77,7 @@ fn larger(larger: &Larger) -> String {
             seen.answered_by_ranges,
             seen.answered_by_filter,
             seen.verified_on_disk,
+            seen.filters_asked,
             seen.false_positives,
         ];
         numbers.map(grouped).to_vec()
@@ -86,7 +87,7 @@ fn larger(larger: &Larger) -> String {
 
 fn table(out: &mut String, heads: &[&str], larger: &Larger, cells: impl Fn(&Row) -> Vec<String>) {
     let mut line = |name: &str, cells: &[String]| {
-        let cells: String = cells.iter().map(|cell| format!("{cell:>13}")).collect();
+        let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
         // Writing to memory cannot fail.
         writeln!(out, "{name:<14}{cells}").unwrap_or_default();
     };
