@@ -5,3 +5,5 @@ pub mod device;
 pub mod escape;
 pub mod exit;
 pub mod memory;
+pub mod numbers;
+pub mod page;

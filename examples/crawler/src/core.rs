@@ -185,15 +185,21 @@ impl Core {
 
     /// An address is not asked for, although it waited.
     fn leave_out(&mut self, job: Job, reason: Reason) -> Result<(), Failure> {
-        let now = self.crawl.now();
+        let (now, key) = (self.crawl.now(), keys::number(job.place.id));
+        let ended = Ended::of(&job, &Outcome::Disallowed, Duration::ZERO);
         let mut step = self.crawl.finish(job);
         step.not_asked();
-        let key = keys::number(step.id());
-        if let Some(record) = self.rest.left_out(&mut step, &self.kept, reason, now) {
+        let record = self.rest.left_out(&mut step, &self.kept, reason, now);
+        if let Some(record) = &record {
             let mut pages = step.batch().keyspace(&self.kept.pages);
             pages.put(key, record.encode());
         }
-        Ok(step.commit()?)
+        step.commit()?;
+        if let Some(log) = &mut self.log {
+            let attempts = self.rest.bounds.attempts;
+            log.ended(&ended, record.as_ref(), &self.kept, attempts)?;
+        }
+        Ok(())
     }
 
     /// robots.txt was asked for.

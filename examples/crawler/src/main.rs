@@ -26,7 +26,6 @@ mod list;
 mod log;
 mod near;
 mod novelty;
-mod numbers;
 mod outcome;
 mod output;
 mod page;

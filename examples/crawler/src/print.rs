@@ -6,8 +6,8 @@ use common::escape::Plain;
 use crawl::SeenCounts;
 use serde_json::{Map, Value, json};
 
-use crate::numbers::{bytes, grouped, percent};
 use crate::summary::Summary;
+use common::numbers::{bytes, grouped, percent};
 
 /// The summary as lines of text.
 pub(crate) fn text(summary: &Summary) -> String {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::crawl::Look;
-use crate::numbers::grouped;
 use crate::summary::Point;
+use common::numbers::grouped;
 
 /// How often the line changes.
 const EVERY: Duration = Duration::from_millis(200);

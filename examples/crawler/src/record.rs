@@ -58,7 +58,7 @@ impl State {
             State::Failed => "failed",
             State::Disallowed => "disallowed",
             State::Sitemap => "sitemap",
-            State::LeftOut => "left out",
+            State::LeftOut => "left_out",
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{Larger, Row, Shown};
-use crate::numbers::{bytes, grouped};
 use crate::print;
+use common::numbers::{bytes, grouped};
 
 /// Both crawls as text.
 pub(crate) fn text(shown: &Shown) -> String {

@@ -1,8 +1,9 @@
 //! The page of the run without URLs: both crawls.
 
-use super::html::Html;
-use super::plot::{Line, figure};
-use super::{crawl_parts, grouped, megabytes, page, wide_table};
+use common::numbers::grouped;
+use common::page::{Html, Line, figure, page, wide_table};
+
+use super::{crawl_parts, megabytes};
 use crate::demo::curves::Curve;
 use crate::demo::{Larger, Row, Shown};
 
@@ -25,7 +26,7 @@ pub(crate) fn demo(shown: &Shown) -> String {
         megabytes(followed.body_bytes),
         crawl_parts(&shown.summary, &shown.series),
     ));
-    page("What filters are for in a crawl", &body)
+    page("What filters are for in a crawl", "crawler", &body)
 }
 
 /// A self-contained page of the curves.
@@ -33,7 +34,7 @@ pub(crate) fn curves(curves: &[Curve]) -> String {
     let title = "Reads of files in a crawl larger than its memory";
     let figures: String = curves.iter().map(curve).collect();
     let body = format!("<h1>{title}</h1>\n<div class=\"beside plots\">\n{figures}</div>\n");
-    page(title, &body)
+    page(title, "crawler", &body)
 }
 
 fn curve(curve: &Curve) -> String {

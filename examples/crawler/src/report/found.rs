@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::html::Html;
-use super::{megabytes, table, text_table, wide_table};
-use crate::numbers::grouped;
+use common::page::{Html, wide_table};
+
+use super::{megabytes, table, text_table};
 use crate::summary::{Broken, Findings, Summary};
+use common::numbers::grouped;
 
 /// All tables that have rows.
 pub(super) fn tables(summary: &Summary) -> String {

@@ -2,19 +2,15 @@
 
 mod demo;
 mod found;
-mod html;
-mod plot;
 
 use std::fmt::Write as _;
 
+use common::numbers::grouped;
+use common::page::{Html, Line, figure, page, wide_table};
+
 pub(crate) use self::demo::{curves, demo};
-use self::html::Html;
-use self::plot::{Line, figure};
-use crate::numbers::grouped;
 use crate::summary::{Point, Series, Summary};
 use crawl::SeenCounts;
-
-const STYLE: &str = include_str!("style.css");
 
 /// Points of a line at most: as many as can be seen.
 const POINTS_MAX: usize = 300;
@@ -27,21 +23,7 @@ pub(crate) fn html(summary: &Summary, series: &Series) -> String {
         Html(&title),
         crawl_parts(summary, series)
     );
-    page(&title, &body)
-}
-
-/// The page around its parts. The title is text, the body markup.
-fn page(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
-         <p class=\"foot\">criba {version}, example <code>crawler</code>. Everything is counted, nothing \
-         is estimated.</p>\n</main>\n</body>\n</html>\n",
-        title = Html(title),
-        version = env!("CARGO_PKG_VERSION"),
-    )
+    page(&title, "crawler", &body)
 }
 
 /// What there is to say of a crawl.
@@ -273,25 +255,6 @@ fn table(title: &str, rows: &[(&str, String)]) -> String {
     });
     format!(
         "<div><h2>{}</h2>\n<div class=\"wide\"><table>\n<tbody>\n{rows}</tbody>\n</table></div></div>\n",
-        Html(title)
-    )
-}
-
-/// A table with a head, cells as text.
-fn wide_table(title: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
-    let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
-        cells.fold(String::new(), |line, cell| {
-            format!("{line}<{tag}>{}</{tag}>", Html(cell))
-        })
-    };
-    let head = cells("th", &mut heads.iter().copied());
-    let rows = rows.iter().fold(String::new(), |rows, row| {
-        let row = cells("td", &mut row.iter().map(String::as_str));
-        format!("{rows}<tr>{row}</tr>\n")
-    });
-    format!(
-        "<h2>{}</h2>\n<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div>\n",
         Html(title)
     )
 }

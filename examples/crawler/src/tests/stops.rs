@@ -67,7 +67,8 @@ fn check_files(dir: &Path) {
     let logged = lines(&dir.join("log"));
     let done = logged
         .iter()
-        .filter(|line| line["event"] == "page" || line["given_up"] == true);
+        .filter(|line| line["event"] == "page" || line["given_up"] == true)
+        .filter(|line| line["state"] != "left_out");
     let done: Vec<String> = done
         .map(|line| line["url"].as_str().unwrap().to_owned())
         .collect();

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-use common::escape::is_active;
+use crate::escape::is_active;
 
 /// Shows text within HTML, also within quoted attributes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Html<'a>(pub(super) &'a str);
+pub struct Html<'a>(pub &'a str);
 
 impl fmt::Display for Html<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

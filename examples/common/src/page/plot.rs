@@ -15,11 +15,13 @@ const NONE: &str = "#777777";
 
 /// A line with its meaning; colours are those of the style sheet.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) class: &'static str,
-    pub(super) name: &'static str,
+pub struct Line {
+    /// `first`, `second`, `none`, `third` or `fourth`: its colour.
+    pub class: &'static str,
+    /// Its name in the legend.
+    pub name: &'static str,
     /// What has passed, in the unit of the figure, and a value that is not negative.
-    pub(super) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 impl Line {
@@ -35,7 +37,7 @@ impl Line {
 }
 
 /// A figure with its title above and its legend below.
-pub(super) fn figure(title: &str, unit: &str, lines: &[Line]) -> String {
+pub fn figure(title: &str, unit: &str, lines: &[Line]) -> String {
     let keys = lines.iter().fold(String::new(), |mut keys, line| {
         // Writing to a string cannot fail.
         writeln!(

@@ -1,7 +1,7 @@
 //! Numbers as a person reads them.
 
 /// With commas between thousands.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.char_indices() {
@@ -14,7 +14,7 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// A part of a whole; a dash where there is no whole.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".into();
     }
@@ -22,7 +22,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// Bytes in the largest unit that fits.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     let units = ["KB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
     let mut unit = "B";
