@@ -9,6 +9,7 @@ mod address;
 mod addresses;
 mod archive;
 mod args;
+mod bounds;
 mod broken;
 mod budget;
 mod by_host;
