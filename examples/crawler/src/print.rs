@@ -6,6 +6,7 @@ use common::escape::Plain;
 use crawl::SeenCounts;
 use serde_json::{Map, Value, json};
 
+use crate::seen::Mode;
 use crate::summary::Summary;
 use common::numbers::{bytes, grouped, percent};
 
@@ -131,12 +132,15 @@ fn seen(summary: &Summary, line: &mut impl FnMut(&str, String)) {
     );
     line(
         "disk",
-        format!(
-            "{} reads of files ({:.6} per check), {} false positives",
-            grouped(seen.disk_reads),
-            seen.disk_reads_per_check(),
-            grouped(seen.false_positives),
-        ),
+        match summary.seen_mode == Mode::Sled.name() {
+            true => "sled does not say what it read".into(),
+            false => format!(
+                "{} reads of files ({:.6} per check), {} false positives",
+                grouped(seen.disk_reads),
+                seen.disk_reads_per_check(),
+                grouped(seen.false_positives),
+            ),
+        },
     );
 }
 
@@ -173,6 +177,12 @@ pub(crate) fn json(summary: &Summary) -> Value {
     ] {
         if let Value::Object(part) = part {
             object.extend(part);
+        }
+    }
+    if summary.seen_mode == Mode::Sled.name() {
+        // It does not say what it read.
+        for name in ["disk_reads", "disk_reads_per_check"] {
+            object.insert(name.into(), Value::Null);
         }
     }
     Value::Object(object)
