@@ -10,7 +10,7 @@ pub fn read_calls() -> Option<u64> {
 }
 
 /// Bytes that this process had read from devices, background threads included, where the system
-/// counts them. What the page cache had is not among them.
+/// counts them. Bytes that the page cache had are not among them.
 pub fn read_bytes() -> Option<u64> {
     counter("/proc/self/io", "read_bytes: ")
 }
@@ -59,7 +59,7 @@ fn forget_file(path: &Path, write_back: bool) -> io::Result<()> {
 fn advise_dont_need(file: &fs::File) {
     use std::os::fd::AsRawFd as _;
     // SAFETY: the call takes numbers only, and the file is open. Its answer is of no use: it is
-    // advice, and whoever calls this measures what came of it.
+    // advice, and the caller measures its effect.
     let _answer = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 

@@ -21,11 +21,11 @@ pub struct Found {
     pub depth: u32,
     /// Redirects that led to it in a row.
     pub hops: u32,
-    /// What it is expected to be; see [`Entry::kind`].
+    /// The kind of page that is expected there; see [`Entry::kind`].
     pub kind: u8,
 }
 
-/// A crawl. Of several threads, each takes work and commits under a lock around it.
+/// A crawl. Threads that share it take work and commit under a lock around it.
 ///
 /// After an error the crawl must be opened anew: the seen set may know of addresses that were not
 /// written.
@@ -53,7 +53,7 @@ impl Crawl {
         })
     }
 
-    /// What to do next. Cost: no read mostly; one scan of 256 entries for as many pages.
+    /// Hands out the next work. Mostly this reads nothing; one scan of 256 entries serves as many pages.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub struct Entry {
     pub hops: u32,
     /// Fetches that failed so far.
     pub attempts: u32,
-    /// What the address is expected to be. The program gives the numbers their meaning.
+    /// The kind of page that is expected there. The program gives the numbers their meaning.
     pub kind: u8,
     /// It was fetched before and is to be fetched again.
     pub again: bool,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use common::codec::Malformed;
 
-/// Why a crawl cannot go on. What was committed before it is safe.
+/// Why a crawl cannot go on. Batches that were committed before are safe.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +17,7 @@ pub enum Error {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// What it holds.
+        /// A description of its content.
         holds: String,
     },
     /// The store was made with another order of the seen set.

@@ -66,7 +66,7 @@ impl fmt::Debug for Manners {
     }
 }
 
-/// What is known of an origin's manners.
+/// The state of the knowledge of an origin's manners.
 #[derive(Debug)]
 enum Knowledge {
     Unknown,
@@ -95,7 +95,7 @@ struct Origin {
 pub(crate) struct Fresh {
     pub(crate) place: Place,
     pub(crate) entry: Entry,
-    /// Its address begins with `scheme://host:port`, in so many bytes.
+    /// Its address begins with `scheme://host:port`, in this many bytes.
     pub(crate) origin_len: usize,
 }
 
@@ -115,11 +115,11 @@ pub struct Job {
     pub origin: Arc<str>,
     /// Its place in the frontier, with the number of the address.
     pub place: Place,
-    /// What the frontier says of it.
+    /// Its entry in the frontier.
     pub entry: Entry,
     /// The address.
     pub url: Url,
-    /// Whether the origin's rules allow it. What they forbid is handed out too, to be noted.
+    /// Whether the origin's rules allow it. Forbidden addresses are handed out too, to be noted.
     pub allowed: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct Line {
     pub class: &'static str,
     /// Its name in the legend.
     pub name: &'static str,
-    /// What has passed, in the unit of the figure, and a value that is not negative.
+    /// Places on the horizontal axis, each with a value that is not negative.
     pub points: Vec<(f64, f64)>,
 }
 
