@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::key::{KeyspaceId, Sequence};
 use crate::memtable::Memtable;
 use crate::tree::Tree;
@@ -58,10 +59,14 @@ impl Actives {
         }
     }
 
-    /// Whether the keyspace is there: it was not dropped.
+    /// Refuses writes to a keyspace that was dropped. A keyspace is dropped under the lock that
+    /// guards this, so it stays until the write is made.
     #[inline]
-    pub(super) fn holds(&self, id: KeyspaceId) -> bool {
-        matches!(self.slots.get(id.0 as usize), Some(Some(_)))
+    pub(super) fn check(&self, tree: &Tree) -> Result<()> {
+        match self.slots.get(tree.id().0 as usize) {
+            Some(Some(_)) => Ok(()),
+            _ => Err(tree.gone()),
+        }
     }
 
     /// The tree of a keyspace, and its memtable, which `make` makes if there is none. `None` for a

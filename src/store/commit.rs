@@ -106,10 +106,7 @@ impl Store {
     fn write(&self, trees: &[&Tree], payload: Payload<'_>, durability: Durability) -> Result<()> {
         let mut writing = self.log().turn();
         for tree in trees {
-            // A keyspace is dropped under this lock, so it stays until the write is made.
-            if !writing.actives().holds(tree.id()) {
-                return Err(tree.gone());
-            }
+            writing.actives().check(tree)?;
         }
         self.write_in_turn(&mut writing, payload, durability)
     }

@@ -79,9 +79,7 @@ impl Store {
             tests::between_the_steps();
             let mut writing = self.log().turn();
             for (tree, _) in changes.writes.values() {
-                if !writing.actives().holds(tree.id()) {
-                    return Err(tree.gone());
-                }
+                writing.actives().check(tree)?;
             }
             if self.examine_rest(changes, &examined)? == Rest::Flushed {
                 continue;

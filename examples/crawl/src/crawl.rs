@@ -11,8 +11,14 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::frontier::{Fresh, Frontier, Job, Manners, Next};
 use crate::keys::{self, Place};
-use crate::seen::{NOBODY, SeenSet};
+use crate::seen::SeenSet;
 use crate::store::{Store, Totals};
+
+/// Milliseconds since 1970 by the clock of the system.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
 
 /// How an address was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,9 +106,7 @@ impl Crawl {
 
     /// Milliseconds since 1970; never before what an earlier run has written.
     pub fn now(&self) -> u64 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = since.map_or(0, |since| since.as_millis() as u64);
-        now.max(self.store.totals.latest)
+        now_ms().max(self.store.totals.latest)
     }
 
     /// The store.
@@ -195,7 +199,7 @@ impl Step<'_> {
             return Ok(Some(id));
         }
         if let Some(id) = self.crawl.seen.find(address)? {
-            return Ok((id != NOBODY).then_some(id));
+            return Ok((id != SeenSet::LOST).then_some(id));
         }
         let id = self.totals.urls;
         let Crawl { store, seen, .. } = &mut *self.crawl;

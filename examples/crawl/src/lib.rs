@@ -65,7 +65,7 @@ pub mod keys;
 mod seen;
 mod store;
 
-pub use crawl::{Crawl, Found, Step};
+pub use crawl::{Crawl, Found, Step, now_ms};
 pub use entry::Entry;
 pub use error::Error;
 pub use frontier::{Job, Manners, Next, Rules, Work};

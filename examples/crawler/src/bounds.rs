@@ -13,7 +13,8 @@ use crate::record::Kind;
 use crate::scope::Scope;
 
 /// Redirects in a row, and sitemaps within sitemaps.
-const HOPS_MAX: u32 = 10;
+pub(crate) const HOPS_MAX: u32 = 10;
+
 /// How fast we may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {

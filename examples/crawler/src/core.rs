@@ -100,32 +100,15 @@ impl Core {
                     let budgets = &mut self.rest.budgets;
                     let refused = budgets.admit(&job.url, &mut self.kept.loader())?;
                     match refused {
-                        Some(reason) => self.leave_out(*job, reason)?,
+                        Some(reason) => {
+                            self.finish(*job, Outcome::LeftOut(reason), Duration::ZERO, None)?;
+                        }
                         None => return Ok(Next::Work(Work::Fetch(job))),
                     }
                 }
                 next => return Ok(next),
             }
         }
-    }
-
-    /// An address is not asked for, although it waited.
-    fn leave_out(&mut self, job: Job, reason: Reason) -> Result<(), Failure> {
-        let (now, key) = (self.crawl.now(), keys::number(job.place.id));
-        let ended = Ended::of(&job, &Outcome::Disallowed, Duration::ZERO);
-        let mut step = self.crawl.finish(job);
-        step.not_asked();
-        let record = self.rest.left_out(&mut step, &self.kept, reason, now);
-        if let Some(record) = &record {
-            let mut pages = step.batch().keyspace(&self.kept.pages);
-            pages.put(key, record.encode());
-        }
-        step.commit()?;
-        if let Some(log) = &mut self.log {
-            let attempts = self.rest.bounds.attempts;
-            log.ended(&ended, record.as_ref(), &self.kept, attempts)?;
-        }
-        Ok(())
     }
 
     /// robots.txt was asked for.
@@ -221,10 +204,13 @@ impl Core {
         let ended = log.is_some().then(|| Ended::of(&job, &outcome, took));
         let (id, now) = (job.place.id, crawl.now());
         let key = keys::number(id);
-        // A page that has come is counted with its links.
-        let has_come =
-            matches!(&outcome, Outcome::Done { record, .. } if record.state == State::Fetched);
-        if is_budgeted(&job) && !has_come {
+        // A page that has come is counted with its links, and one that is left out was not admitted.
+        let is_released = match &outcome {
+            Outcome::Done { record, .. } => record.state != State::Fetched,
+            Outcome::LeftOut(_) => false,
+            Outcome::Unchanged | Outcome::Trouble { .. } => true,
+        };
+        if is_budgeted(&job) && is_released {
             rest.budgets.release(&job.url);
         }
         let mut step = crawl.finish(job);
@@ -233,9 +219,12 @@ impl Core {
             step.batch().put(ARCHIVE_END, end);
         }
         let record = match outcome {
-            Outcome::Disallowed => {
-                rest.counts.disallowed += 1;
-                rest.left_out(&mut step, kept, Reason::Robots, now)
+            Outcome::LeftOut(reason) => {
+                match reason {
+                    Reason::Robots => rest.counts.disallowed += 1,
+                    _ => step.not_asked(),
+                }
+                rest.left_out(&mut step, kept, reason, now)
             }
             Outcome::Unchanged => Some(rest.unchanged(kept, id, now)?),
             Outcome::Done { record, links } => {
@@ -265,10 +254,7 @@ impl Core {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         let writes = self.rest.budgets.flush();
         let mut batch = self.crawl.store().db().batch();
-        let mut budgets = batch.keyspace(&self.kept.budgets);
-        for write in writes {
-            budgets.put(write.key, write.value);
-        }
+        self.kept.put_budgets(&mut batch, writes);
         Ok(batch.commit()?)
     }
 
@@ -373,10 +359,7 @@ impl Rest {
         if let Some(read) = read.filter(|_| !entry.again) {
             let leads_on = step.discovered() > 0;
             let writes = self.budgets.finish(&read, leads_on, &mut kept.loader())?;
-            let mut batch = step.batch().keyspace(&kept.budgets);
-            for write in writes {
-                batch.put(write.key, write.value);
-            }
+            kept.put_budgets(step.batch(), writes);
         }
         let kind = Kind::Sitemap as u8;
         let found = Found { depth, hops, kind };

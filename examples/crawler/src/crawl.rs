@@ -6,9 +6,9 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use crawl::{Job, Next, Work};
+use crawl::{Job, Next, Work, now_ms};
 use url::Url;
 
 use crate::archive::Archive;
@@ -18,6 +18,7 @@ use crate::http::{Ask, Body, Client, Conditional, Connection, Head, Response};
 use crate::outcome::{Outcome, Reading};
 use crate::page;
 use crate::pool::Pool;
+use crate::reason::Reason;
 use crate::rules;
 use crate::signals;
 use crate::summary::{Point, Series, Summary};
@@ -231,12 +232,6 @@ impl Crawl {
     }
 }
 
-/// Milliseconds since 1970 by the clock of the system.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
 /// Work, and a connection that may still be open.
 struct Taken {
     work: Work,
@@ -299,7 +294,7 @@ impl<'a> Fetcher<'a> {
         kept: &mut Option<Connection>,
     ) -> Result<(Outcome, u64), Failure> {
         if !job.allowed {
-            return Ok((Outcome::Disallowed, 0));
+            return Ok((Outcome::LeftOut(Reason::Robots), 0));
         }
         let Fetching {
             client,

@@ -12,8 +12,9 @@
 //!
 //! The URL is kept whole, never a hash of it.
 
-use criba::{Db, FilterPolicy, Keyspace};
+use criba::{Batch, Db, FilterPolicy, Keyspace};
 
+use crate::budget::Write;
 use crate::failure::Failure;
 
 /// The first record of the archive that was written last.
@@ -46,6 +47,14 @@ impl Kept {
     /// Reads what budgets have written.
     pub(crate) fn loader(&self) -> impl FnMut(&[u8]) -> Result<Option<Vec<u8>>, Failure> {
         |key| Ok(self.budgets.get(key)?.map(|value| value.to_vec()))
+    }
+
+    /// Adds what budgets want written to a batch.
+    pub(crate) fn put_budgets(&self, batch: &mut Batch, writes: Vec<Write>) {
+        let mut batch = batch.keyspace(&self.budgets);
+        for write in writes {
+            batch.put(write.key, write.value);
+        }
     }
 
     /// Bytes of all segments of the store, and of filters in memory.

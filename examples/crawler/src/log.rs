@@ -55,7 +55,7 @@ impl Ended {
                 ended.links = (followed + links.nofollow.len()) as u64;
             }
             Outcome::Trouble { why, status, .. } => ended.trouble = Some((why.clone(), *status)),
-            Outcome::Disallowed | Outcome::Unchanged => {}
+            Outcome::LeftOut(_) | Outcome::Unchanged => {}
         }
         ended
     }

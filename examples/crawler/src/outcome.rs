@@ -8,6 +8,7 @@ use crate::address::Normal;
 use crate::addresses::Addresses;
 use crate::http::{Response, Trouble};
 use crate::page::{self, Link, LinkKind, Said};
+use crate::reason::Reason;
 use crate::record::{Kind, Record, State};
 use crate::sitemap;
 use crate::sketch::Sketch;
@@ -20,8 +21,8 @@ const TITLE_KEPT_MAX: usize = 512;
 /// How a fetch ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// robots.txt forbids it; nothing was sent.
-    Disallowed,
+    /// Nothing was sent: robots.txt forbids it, or a budget is spent.
+    LeftOut(Reason),
     /// As it was when it was fetched before.
     Unchanged,
     /// It is done, and these links were found. What must not be followed is not among them.

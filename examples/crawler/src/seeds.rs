@@ -4,14 +4,13 @@ use common::escape::Plain;
 use crawl::{Store, keys};
 use url::Url;
 
+use crate::bounds::HOPS_MAX;
 use crate::failure::Failure;
 use crate::http::Head;
 use crate::keys::Kept;
 use crate::record::{Record, State};
 use crate::survey::why;
 
-/// Redirects that are followed here; the crawl follows no more of them.
-const HOPS_MAX: usize = 10;
 /// Seeds that are named.
 const NAMED_MAX: usize = 5;
 

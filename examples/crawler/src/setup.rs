@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crawl::{Entry, Error, Settings, Store, keys};
+use crawl::{Entry, Error, Settings, Store, keys, now_ms};
 
 use crate::address::Normal;
 use crate::archive::Archive;
@@ -15,7 +15,7 @@ use crate::bounds::{Bounds, Pace};
 use crate::broken;
 use crate::budget;
 use crate::core::Core;
-use crate::crawl::{Crawl, Fetching, now_ms};
+use crate::crawl::{Crawl, Fetching};
 use crate::failure::Failure;
 use crate::hosts::HostSettings;
 use crate::http::{Ask, Client, Limits, Tls};

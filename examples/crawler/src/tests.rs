@@ -22,7 +22,7 @@ use crate::args::{Args, PartitionArg};
 use crate::embedded::Comparison;
 use crate::record::{Record, State};
 use crate::setup::Plan;
-use crate::site::{self, Served, Site};
+use crate::site::{Served, Site};
 use crate::summary::Summary;
 
 const WORKERS: u64 = 4;
@@ -34,17 +34,11 @@ fn small_site() -> (Site, Served) {
 }
 
 fn crawl(root: &Url, store: &Path, options: &[&str]) -> Summary {
-    let max_bytes = site::BODY_BYTES_MAX.to_string();
-    let fixed = [
-        "crawler",
-        "--quiet",
-        "--fast",
-        "--backoff",
-        "5",
-        "--max-bytes",
-        &max_bytes,
-    ];
-    let args = Args::parse_from(fixed.iter().chain(options));
+    let fixed = program::fixed();
+    let fixed = ["crawler"]
+        .into_iter()
+        .chain(fixed.iter().map(String::as_str));
+    let args = Args::parse_from(fixed.chain(options.iter().copied()));
     let plan = Plan {
         args,
         store: store.to_owned(),

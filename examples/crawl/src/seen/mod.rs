@@ -88,9 +88,6 @@ pub trait Seen: Send {
     }
 }
 
-/// Stands for the number of an address that a [`Seen`] has taken for seen by mistake.
-pub(crate) const NOBODY: u64 = u64::MAX;
-
 /// The cache in front: whole addresses and their numbers.
 type Front = quick_cache::unsync::Cache<Box<str>, u64>;
 
@@ -112,7 +109,7 @@ impl std::fmt::Debug for SeenSet {
 
 impl SeenSet {
     /// The number that [`Seen::find`] gives for a new address that it takes for seen.
-    pub const LOST: u64 = NOBODY;
+    pub const LOST: u64 = u64::MAX;
 
     /// The store answers, behind a front of so many addresses; 0 for no front. An address in the
     /// front takes about its length and 60 bytes.
