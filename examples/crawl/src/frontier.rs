@@ -123,7 +123,7 @@ pub struct Job {
     pub allowed: bool,
 }
 
-/// What there is to do.
+/// An answer to the question for work.
 #[derive(Debug)]
 pub enum Next {
     /// This.
@@ -268,7 +268,7 @@ impl Frontier {
         self.plan(&name, now);
     }
 
-    /// What to do now. `now_ms` is the time in the terms of the store.
+    /// Hands out work. `now_ms` is the time in the terms of the store.
     pub(crate) fn next(&mut self, now_ms: u64) -> Result<Next, Error> {
         loop {
             let now = Instant::now();
@@ -335,7 +335,7 @@ impl Frontier {
         };
         let url = parsed(&entry.url)?;
         let allowed = manners.rules.is_none_or(|rules| rules.allows(&url));
-        // What the rules forbid is not asked for, so there is nothing to wait for.
+        // No request is sent for a forbidden address, so the next one need not wait.
         if allowed && !manners.delay.is_zero() {
             origin.next_at = now + manners.delay;
         }

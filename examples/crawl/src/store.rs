@@ -51,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// What goes on from run to run, written with every batch.
+/// Counts that go on from run to run. Every batch writes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Addresses discovered; also the number of the next one.

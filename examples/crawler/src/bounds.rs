@@ -44,7 +44,7 @@ pub(crate) struct Bounds {
     /// The product token that robots.txt knows us by.
     pub(crate) product: String,
     pub(crate) pace: Pace,
-    /// What the user has set for single hosts.
+    /// Settings of the user for single hosts.
     pub(crate) hosts: HostSettings,
 }
 

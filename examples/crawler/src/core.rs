@@ -39,7 +39,7 @@ pub(crate) struct Core {
     robots_attempts: BTreeMap<Arc<str>, u32>,
 }
 
-/// What a step changes besides the crawl.
+/// The state that a step changes besides the crawl.
 struct Rest {
     bounds: Bounds,
     budgets: Budgets,
@@ -76,7 +76,7 @@ impl Core {
         Ok(core)
     }
 
-    /// What to do next.
+    /// Hands out the next work.
     pub(crate) fn next(&mut self) -> Result<Next, Failure> {
         loop {
             let under_way = self.crawl.under_way() as u64;

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::keys::Partition;
 use crate::store::Store;
 
-/// What it took to know whether addresses were new. Each check is counted in exactly one of the
+/// The account of all answers. Each check is counted in exactly one of the
 /// `answered_by_*` fields or in `verified_on_disk`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SeenCounts {
@@ -175,7 +175,7 @@ impl SeenSet {
         }
     }
 
-    /// What the answers have taken so far.
+    /// The account of all answers so far.
     pub fn counts(&self) -> SeenCounts {
         self.counts
     }

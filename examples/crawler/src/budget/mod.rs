@@ -48,14 +48,14 @@ pub(crate) const GAIN: u64 = 4;
 /// Old pages that a group may have beyond that, unless the user says otherwise.
 pub(crate) const TRAP_BUDGET: u64 = 200;
 
-/// A host has so many times the budget of a directory: several parts of it may be traps, and each
+/// A host has this many times the budget of a directory: several parts of it may be traps, and each
 /// of these is charged to it.
 const HOST_BUDGETS: u64 = 8;
 
 /// Groups in memory. With their names they take 5 MiB at most.
 const GROUPS_MAX: usize = 1024;
 
-/// What the user allows.
+/// The limits that the user sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Old pages that a directory may have for nothing; 0 for no limit.
@@ -67,7 +67,7 @@ pub(crate) struct Limits {
     pub(crate) directory_pages: Option<u64>,
 }
 
-/// What is counted of a group. It is exact, whatever happens to the process.
+/// The counts of a group. They are exact, whatever happens to the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     /// Pages of all groups within, too.
@@ -109,7 +109,7 @@ impl Counts {
 #[derive(Debug, Default)]
 struct Group {
     counts: Counts,
-    /// What was seen in it; `None` as long as nobody asked.
+    /// The shingles that were seen in it; `None` until a page is judged.
     known: Option<Known>,
     /// `known` differs from what is in the store.
     has_changed: bool,
@@ -138,7 +138,7 @@ pub(crate) struct Read {
 
 /// The budgets of all hosts and directories.
 ///
-/// Counts are written with each page. What was seen is written when the pages of a group have
+/// Counts are written with each page. Shingles are written when the pages of a group have
 /// doubled, and when the group leaves memory. After a kill, a page may look newer than it is, never
 /// older.
 ///
@@ -152,7 +152,7 @@ pub(crate) struct Budgets {
     has_page_limits: bool,
     groups: HashMap<Box<str>, Group>,
     clock: u64,
-    /// Of groups that have left memory.
+    /// Entries of groups that have left memory.
     writes: Vec<Write>,
 }
 
@@ -287,7 +287,7 @@ impl Budgets {
         Ok(writes)
     }
 
-    /// What is not in the store yet, at the end of a run.
+    /// Returns, at the end of a run, all that is not in the store yet.
     pub(crate) fn flush(&mut self) -> Vec<Write> {
         let mut writes = std::mem::take(&mut self.writes);
         let all = self.groups.iter_mut();
@@ -342,7 +342,7 @@ impl Budgets {
         Ok(group)
     }
 
-    /// What was seen in a group.
+    /// The shingles that were seen in a group.
     fn known<E: From<Malformed>>(
         &mut self,
         name: &str,
@@ -391,7 +391,7 @@ impl Budgets {
 }
 
 impl Group {
-    /// What was seen in it, if the store does not have that yet.
+    /// An entry with its shingles, if the store does not have them yet.
     fn save(&mut self, name: &str) -> Option<Write> {
         let known = self.known.as_ref()?;
         std::mem::take(&mut self.has_changed).then(|| Write {

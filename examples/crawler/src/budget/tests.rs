@@ -38,7 +38,7 @@ pub(super) fn limits(trap_budget: u64) -> Limits {
     }
 }
 
-/// What a crawl has met.
+/// The pages and refusals that a crawl has met.
 #[derive(Debug, Default)]
 pub(super) struct Met {
     /// Path and query of all that was asked for.
