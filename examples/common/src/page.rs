@@ -5,7 +5,7 @@ mod html;
 mod plot;
 
 pub use html::Html;
-pub use plot::{Line, figure};
+pub use plot::{Figure, Line, Mark, Scale, figure};
 
 const STYLE: &str = include_str!("page/style.css");
 

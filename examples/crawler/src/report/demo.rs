@@ -40,11 +40,7 @@ pub(crate) fn curves(curves: &[Curve]) -> String {
 fn curve(curve: &Curve) -> String {
     let line = |(at, (name, class)): (usize, (&'static str, &&'static str))| {
         let point = |(x, reads): &(f64, Vec<f64>)| Some((*x, *reads.get(at)?));
-        Line {
-            class,
-            name,
-            points: curve.points.iter().filter_map(point).collect(),
-        }
+        Line::new(class, name, curve.points.iter().filter_map(point).collect())
     };
     let lines = crate::demo::curves::names().zip(&CLASSES).enumerate();
     let lines: Vec<Line> = lines.map(line).collect();
@@ -97,11 +93,7 @@ fn conclusion(rows: &[Row]) -> String {
 fn lines(rows: &[Row], value: fn(&crate::demo::Moment) -> f64) -> Vec<Line> {
     let line = |(row, class): (&Row, &&'static str)| {
         let place = |moment: &crate::demo::Moment| (moment.links as f64, value(moment));
-        Line {
-            class,
-            name: row.name,
-            points: row.series.iter().map(place).collect(),
-        }
+        Line::new(class, row.name, row.series.iter().map(place).collect())
     };
     rows.iter().zip(&CLASSES).map(line).collect()
 }

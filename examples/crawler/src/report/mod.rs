@@ -68,19 +68,11 @@ fn thinned(points: &[Point]) -> Vec<Point> {
 }
 
 fn figures(points: &[Point]) -> String {
-    let line = |class, name, value: fn(&Point) -> u64| Line {
-        class,
-        name,
-        points: points
-            .iter()
-            .map(|point| (point.at.as_secs_f64(), value(point) as f64))
-            .collect(),
+    let line = |class, name, value: fn(&Point) -> u64| {
+        let place = |point: &Point| (point.at.as_secs_f64(), value(point) as f64);
+        Line::new(class, name, points.iter().map(place).collect())
     };
-    let over_time = |name, measure| Line {
-        class: "second",
-        name,
-        points: stretches(points, measure),
-    };
+    let over_time = |name, measure| Line::new("second", name, stretches(points, measure));
     [
         figure(
             "Links looked up",
