@@ -70,7 +70,7 @@
 //! Each structure has a page in `docs/filters/` of the crate, with its formulas, what was measured,
 //! what it costs, and when to use it; `docs/filters.md` and `docs/sketches.md` compare them.
 //!
-//! The modules [`segment`] and [`store`] hold what [criba](https://docs.rs/criba), the store, keeps
+//! The modules [`segment`], [`range`] and [`store`] hold what [criba](https://docs.rs/criba), the store, keeps
 //! of the keys of an immutable sorted file. The crate itself reads and writes no files.
 
 mod error;
@@ -79,6 +79,7 @@ mod fields;
 mod hash;
 mod mapped;
 mod prefetch;
+pub mod range;
 pub mod segment;
 mod sketch;
 mod traits;
