@@ -125,16 +125,16 @@ pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use loss::Loss;
 pub use operator::{MergeOperator, sketch};
 pub use options::{
-    Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency, Recovery,
-    Strategy,
+    Access, Compaction, Compression, Create, Durability, FilterPolicy, FilterResidency,
+    RangeFilterPolicy, Recovery, Strategy,
 };
-pub use segment::{BlockInfo, FilterStats, Inspection, RegionInfo, SegmentStats};
+pub use segment::{BlockInfo, FilterStats, Inspection, RangeFilterStats, RegionInfo, SegmentStats};
 pub use services::{Event, EventKind};
 pub use slice::Slice;
 pub use storage::Io;
 pub use store::{RecoveryReport, TornTail};
 pub use tools::{Checkpoint, Rebuilt, Repaired, Verification};
-pub use tree::{Explanation, FilterOutcome, LookupStats, Outcome, Source, Step};
+pub use tree::{Explanation, FilterOutcome, LookupStats, Outcome, ScanStats, Source, Step};
 
 /// The programs in the README compile.
 #[cfg(doctest)]

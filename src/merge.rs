@@ -69,15 +69,25 @@ impl Merge {
         }
     }
 
+    /// Adds a cursor that stands at an entry, not before those that were shown.
+    pub(crate) fn push(&mut self, cursor: Box<dyn Cursor>) {
+        self.heap.push(Head {
+            rank: rank_of(&*cursor, self.direction),
+            cursor,
+            direction: self.direction,
+        });
+    }
+
+    /// Whether it stands at no entry.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// Sources are first read at the first call of `advance`: making an iterator costs no read.
     fn start(&mut self) -> Result<()> {
         for mut cursor in std::mem::take(&mut self.waiting) {
             if cursor.advance()? {
-                self.heap.push(Head {
-                    rank: rank_of(&*cursor, self.direction),
-                    cursor,
-                    direction: self.direction,
-                });
+                self.push(cursor);
             }
         }
         Ok(())

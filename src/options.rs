@@ -152,6 +152,58 @@ impl FilterPolicy {
     }
 }
 
+/// Which range filter the segments carry: it tells a scan that a segment has nothing in a range, before a
+/// block is read.
+///
+/// A scan of a few entries has to look into every run of the tree, although most of them have nothing
+/// to give. With range filters it reads the blocks of the runs that do, and few others. That is worth
+/// the memory where scans are short and runs are many; a scan of hundreds of entries meets every run.
+///
+/// A segment whose filter would refute under half of the gaps between its own keys gets none, as may
+/// happen with file paths; [`SegmentStats::range_filter`](crate::SegmentStats::range_filter) says so.
+///
+/// ```
+/// use criba::{Db, RangeFilterPolicy};
+///
+/// # fn main() -> criba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let mut reads = Vec::new();
+/// for policy in [RangeFilterPolicy::None, RangeFilterPolicy::Bits { bits_per_key: 10.0 }] {
+///     let path = dir.path().join(format!("{policy:?}"));
+///     let db = Db::builder(path).range_filter(policy).cache_bytes(0).open()?;
+///     for number in 0..10_000 {
+///         db.put(format!("{:07}", number * 919 % 1_000_000), [b'x'; 50])?;
+///     }
+///     db.flush()?;
+///     let before = db.stats().reads;
+///     for number in 0..1000 {
+///         db.range(format!("{:07}", number * 997)..format!("{:07}", number * 997 + 10)).count();
+///     }
+///     reads.push(db.stats().reads.since(&before).total().calls);
+/// }
+/// // Nine of ten ranges are empty.
+/// assert!(reads[1] < reads[0] / 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub enum RangeFilterPolicy {
+    /// No range filter.
+    #[default]
+    None,
+    /// A range filter with about so much memory for each key.
+    Bits {
+        /// Bits for each key; fractions count. 4 to 64. With 10, about 1 to 4 of 100 ranges that are
+        /// empty are not refuted.
+        bits_per_key: f64,
+    },
+    /// A part of the bits of [`FilterPolicy::Budget`], by what was asked since `open`: as the ranges
+    /// that scans have asked for stand to lookups, but from a quarter to three quarters. Where that
+    /// is under 4 bits there is no range filter.
+    Budget,
+}
+
 /// Where filters are while the store is open.
 ///
 /// ```
@@ -385,6 +437,7 @@ pub(crate) struct TreeOptions {
     pub(crate) level_filters: BTreeMap<u32, FilterPolicy>,
     /// Another policy for the last level there is.
     pub(crate) last_level_filter: Option<FilterPolicy>,
+    pub(crate) range_filter: RangeFilterPolicy,
     pub(crate) shape: TreeShape,
     pub(crate) segment_bytes: u64,
     /// Combines operands with values.
@@ -481,6 +534,7 @@ impl Default for TreeOptions {
             filter: FilterPolicy::default(),
             level_filters: BTreeMap::new(),
             last_level_filter: None,
+            range_filter: RangeFilterPolicy::None,
             shape: TreeShape::default(),
             segment_bytes: 64 << 20,
             operator: Operator::default(),

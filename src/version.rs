@@ -10,10 +10,11 @@ mod bounds;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
+use crate::bounds::is_below;
 use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
 use crate::format::block::Entry;
-use crate::segment::{Caches, Reading, Segment, SegmentWalk};
+use crate::segment::{Caches, LookupCost, RangeAnswer, Reading, Segment, SegmentWalk};
 use crate::slice::Slice;
 use criba_filters::store::Set;
 
@@ -58,6 +59,8 @@ pub(crate) struct Run {
     pub(crate) number: u64,
     pub(crate) segments: Arc<[Arc<Segment>]>,
     bounds: Arc<Bounds>,
+    /// Whether a segment has a range filter that can be asked.
+    pub(crate) has_range_filters: bool,
 }
 
 impl Version {
@@ -147,6 +150,7 @@ impl Run {
             level,
             number,
             bounds: Arc::new(Bounds::of(segments.iter().map(|one| one.ends()))),
+            has_range_filters: segments.iter().any(|one| one.has_range_filter()),
             segments,
         }
     }
@@ -161,6 +165,38 @@ impl Run {
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Segment>> {
         let at = self.bounds.find(key, |at| self.segments[at].ends())?;
         self.segments.get(at)
+    }
+
+    /// Whether a key of the run lies between two bounds; see [`Segment::may_hold`].
+    pub(crate) fn may_hold(
+        &self,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        caches: &Caches,
+        cost: &mut LookupCost,
+    ) -> RangeAnswer {
+        let from = match lower {
+            Bound::Unbounded => 0,
+            Bound::Included(key) | Bound::Excluded(key) => {
+                let before = |one: &Arc<Segment>| *one.meta.last_key < *key;
+                self.segments.partition_point(before)
+            }
+        };
+        let mut answer = RangeAnswer::No;
+        for (number, segment) in self.segments[from..].iter().enumerate() {
+            if !is_below(&upper, &segment.meta.first_key) {
+                break;
+            }
+            // Of three segments the one in the middle lies within.
+            if number == 2 {
+                return RangeAnswer::Yes;
+            }
+            match segment.may_hold((lower, upper), caches, cost) {
+                RangeAnswer::No => {}
+                RangeAnswer::Maybe => answer = RangeAnswer::Maybe,
+                RangeAnswer::Yes => return RangeAnswer::Yes,
+            }
+        }
+        answer
     }
 
     /// Walks the run from a bound on.

@@ -306,6 +306,7 @@ mod tests {
             entries_per_group: 4,
             compression: Compression::None,
             customs: Default::default(),
+            range_bits: None,
             filter: None,
             sequence_base: Sequence(1),
             filter_salt: 1,

@@ -57,6 +57,7 @@ pub(super) fn stats(store: &Store, tree: &Tree) -> Stats {
         written_bytes: counting.written_bytes(),
         syncs: counting.syncs(),
         lookups: tree.lookups().load(),
+        scans: tree.scans().load(),
         block_cache: cache_stats(&caches.blocks),
         entry_cache: cache_stats(&caches.entries.cache),
         filter_cache: cache_stats(&caches.pages),

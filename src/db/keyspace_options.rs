@@ -1,7 +1,7 @@
 //! Options of a keyspace.
 
 use crate::operator::{MergeOperator, Operator};
-use crate::options::{Compression, FilterPolicy, Strategy, TreeOptions};
+use crate::options::{Compression, FilterPolicy, RangeFilterPolicy, Strategy, TreeOptions};
 
 /// Options of a keyspace: see [`Db::keyspace_with`](crate::Db::keyspace_with). They begin as those of the
 /// store's [`Builder`](crate::Builder), whose methods of the same names say more about each.
@@ -112,6 +112,25 @@ impl KeyspaceOptions {
     /// ```
     pub fn filter(mut self, policy: FilterPolicy) -> KeyspaceOptions {
         self.tree.filter = policy;
+        self
+    }
+
+    /// The range filter that new segments carry: see [`Builder::range_filter`](crate::Builder::range_filter).
+    ///
+    /// ```
+    /// use criba::RangeFilterPolicy;
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// let policy = RangeFilterPolicy::Bits { bits_per_key: 10.0 };
+    /// let rows = db.keyspace_with("rows", |options| options.range_filter(policy))?;
+    /// rows.put("1", "row")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range_filter(mut self, policy: RangeFilterPolicy) -> KeyspaceOptions {
+        self.tree.range_filter = policy;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::options::{Compression, FilterPolicy};
+use crate::options::{Compression, FilterPolicy, RangeFilterPolicy};
 
 use criba_filters::segment::CustomFilter;
 
@@ -189,6 +189,31 @@ impl Builder {
     /// ```
     pub fn filter_of_last_level(mut self, policy: FilterPolicy) -> Builder {
         self.options.tree.last_level_filter = Some(policy);
+        self
+    }
+
+    /// The range filter that new segments carry, for scans. Default none.
+    ///
+    /// ```
+    /// use criba::{Db, RangeFilterPolicy};
+    ///
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// let policy = RangeFilterPolicy::Bits { bits_per_key: 10.0 };
+    /// let db = Db::builder(&path).range_filter(policy).open()?;
+    /// for number in 0..10_000 {
+    ///     db.put(format!("{:08}", number * 9_973), "row")?;
+    /// }
+    /// db.flush()?;
+    /// let stats = db.stats();
+    /// let filter = stats.segments().next().unwrap().range_filter.as_ref().unwrap();
+    /// assert!(filter.refutes > 0.9 && filter.bits_per_key < 11.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range_filter(mut self, policy: RangeFilterPolicy) -> Builder {
+        self.options.tree.range_filter = policy;
         self
     }
 

@@ -7,7 +7,7 @@ use crate::segment::SegmentStats;
 use crate::services::Event;
 use crate::storage::{ReadCause, ReadCounts};
 use crate::store::RecoveryReport;
-use crate::tree::LookupStats;
+use crate::tree::{LookupStats, ScanStats};
 
 /// The state and the counters of an open store, and of one of its keyspaces. Counters start at zero at `open`.
 ///
@@ -46,6 +46,8 @@ pub struct Stats {
     pub syncs: u64,
     /// Point lookups since `open`.
     pub lookups: LookupStats,
+    /// Ranges for which scans asked range filters since `open`.
+    pub scans: ScanStats,
     /// The cache of data blocks.
     pub block_cache: CacheStats,
     /// The cache of entries, which has a part of the same budget once that is used up.
@@ -487,6 +489,17 @@ impl fmt::Display for Stats {
             lookups.hit_block_reads,
             lookups.absent_block_reads
         )?;
+        if self.scans.asked > 0 {
+            let ScanStats {
+                asked,
+                refuted,
+                in_vain,
+            } = self.scans;
+            writeln!(
+                f,
+                "scans    asked {asked} range filters: {refuted} said no, {in_vain} yes in vain"
+            )?;
+        }
         write!(f, "reads   ")?;
         for cause in ReadCause::ALL {
             let count = self.reads.get(cause);

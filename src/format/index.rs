@@ -38,8 +38,7 @@ impl Builder {
         let continues = last_before == Some(first);
         let fence = match last_before {
             None => &[][..],
-            Some(_) if continues => first,
-            Some(last) => separator(last, first),
+            Some(last) => fence(last, first),
         };
         let shared = fence
             .iter()
@@ -71,8 +70,9 @@ impl Builder {
     }
 }
 
-/// The shortest prefix of `first` that is greater than `last`.
-fn separator<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
+/// The fence of a block that begins with `first`: its shortest prefix that is greater than `last`, the last
+/// key before. If both are equal, the whole key.
+pub(crate) fn fence<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
     let shared = last.iter().zip(first).take_while(|(a, b)| a == b).count();
     first.get(..shared.saturating_add(1)).unwrap_or(first)
 }

@@ -19,6 +19,7 @@ pub(crate) enum RegionKind {
     FilterHeader = 2,
     Index = 3,
     Properties = 4,
+    RangeHeader = 6,
 }
 
 impl RegionKind {
@@ -28,6 +29,7 @@ impl RegionKind {
             RegionKind::FilterHeader => "filter header",
             RegionKind::Index => "index",
             RegionKind::Properties => "properties",
+            RegionKind::RangeHeader => "range filter header",
         }
     }
 }

@@ -2,32 +2,37 @@
 
 use super::checksum;
 use super::cursor::{Cursor, Malformed};
-use super::region::TRAILER_BYTES;
+use super::region::{Place, TRAILER_BYTES};
 use super::varint;
 use crate::key::{KeyspaceId, Sequence};
 use criba_filters::store::KeySketch;
 
 const MAGIC: &[u8; 8] = b"cribaseg";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Length of the footer, the last bytes of a segment.
-pub(crate) const FOOTER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 5 * 8 + 3 * 4 + 4;
+pub(crate) const FOOTER_BYTES: usize = 8 + 2 + 6 + 8 + 16 + 8 + 7 * 8 + 4 * 4 + 4;
 
 const SEGMENT_ID_AT: usize = 8 + 2 + 6;
 
 /// A filter page on disk: words, then a trailer of eight bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const PAGE_TRAILER_BYTES: usize = 8;
-/// Goes on from the numbers of [`super::region::RegionKind`]. Written to disk.
-const PAGE_KIND: u8 = 5;
 const PAGE_VERSION: u8 = 1;
 pub(crate) const PAGE_WORDS: usize = (PAGE_BYTES - PAGE_TRAILER_BYTES) / 8;
+
+/// What a page belongs to. Goes on from the numbers of [`super::region::RegionKind`]. Written to disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageKind {
+    Filter = 5,
+    Range = 7,
+}
 
 /// Filter pages begin at a multiple of this, so that reading one touches one page of the device.
 pub(crate) const FILTER_ALIGN: u64 = 4096;
 
 /// Where everything in a segment is. Regions stand in this order without gaps, except that
-/// zeros fill the space before the filter pages.
+/// zeros fill the space before the pages of each filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Footer {
     pub(crate) segment_id: u64,
@@ -36,14 +41,19 @@ pub(crate) struct Footer {
     pub(crate) len: u64,
     /// Data blocks fill the file from 0 to here.
     pub(crate) data_end: u64,
-    /// Filter pages begin here; the filter header follows them.
+    /// Filter pages begin here, ...
     pub(crate) filter_start: u64,
+    /// ... those of the range filter here, ...
+    pub(crate) range_start: u64,
+    /// ... and the headers of both follow.
     pub(crate) filter_header: u64,
+    pub(crate) range_header: u64,
     pub(crate) index: u64,
     pub(crate) properties: u64,
-    /// Checksums of filter header, index and properties, so that the manifest, which holds the
+    /// Checksums of both filter headers, index and properties, so that the manifest, which holds the
     /// checksum of the footer, pins them all.
     pub(crate) filter_header_sum: u32,
+    pub(crate) range_header_sum: u32,
     pub(crate) index_sum: u32,
     pub(crate) properties_sum: u32,
 }
@@ -86,14 +96,21 @@ impl Footer {
         let offsets = [
             self.data_end,
             self.filter_start,
+            self.range_start,
             self.filter_header,
+            self.range_header,
             self.index,
             self.properties,
         ];
         for offset in offsets {
             bytes.extend_from_slice(&offset.to_le_bytes());
         }
-        for sum in [self.filter_header_sum, self.index_sum, self.properties_sum] {
+        for sum in [
+            self.filter_header_sum,
+            self.range_header_sum,
+            self.index_sum,
+            self.properties_sum,
+        ] {
             bytes.extend_from_slice(&sum.to_le_bytes());
         }
         assert!(
@@ -120,10 +137,13 @@ impl Footer {
             len: cursor.u64("footer.length")?,
             data_end: cursor.u64("footer.data_end")?,
             filter_start: cursor.u64("footer.filter_start")?,
+            range_start: cursor.u64("footer.range_start")?,
             filter_header: cursor.u64("footer.filter_header")?,
+            range_header: cursor.u64("footer.range_header")?,
             index: cursor.u64("footer.index")?,
             properties: cursor.u64("footer.properties")?,
             filter_header_sum: cursor.u32("footer.filter_header_sum")?,
+            range_header_sum: cursor.u32("footer.range_header_sum")?,
             index_sum: cursor.u32("footer.index_sum")?,
             properties_sum: cursor.u32("footer.properties_sum")?,
         };
@@ -134,7 +154,9 @@ impl Footer {
             0,
             footer.data_end,
             footer.filter_start,
+            footer.range_start,
             footer.filter_header,
+            footer.range_header,
             footer.index,
             footer.properties,
             offset,
@@ -160,6 +182,39 @@ pub(crate) struct FilterProperties {
     pub(crate) designed_rate: f64,
 }
 
+/// The range filter of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum RangeProperties {
+    /// None was asked for.
+    #[default]
+    None,
+    /// One is there. It refutes about this part of the gaps between the keys, in percent.
+    There { refuted: u8 },
+    /// One would have refuted only this part, so there is none.
+    Declined { refuted: u8 },
+}
+
+impl RangeProperties {
+    pub(crate) fn encode(self) -> [u8; 2] {
+        match self {
+            RangeProperties::None => [0, 0],
+            RangeProperties::There { refuted } => [1, refuted],
+            RangeProperties::Declined { refuted } => [2, refuted],
+        }
+    }
+
+    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<RangeProperties, Malformed> {
+        let kind = cursor.u8("properties.range_filter")?;
+        let refuted = cursor.u8("properties.range_refuted")?;
+        match (kind, refuted) {
+            (0, 0) => Ok(RangeProperties::None),
+            (1, 0..=100) => Ok(RangeProperties::There { refuted }),
+            (2, 0..=100) => Ok(RangeProperties::Declined { refuted }),
+            _ => Err(cursor.malformed("properties.range_filter: not known, or out of bounds")),
+        }
+    }
+}
+
 /// What is known of a segment as a whole.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Properties {
@@ -175,6 +230,7 @@ pub(crate) struct Properties {
     pub(crate) first_key: Vec<u8>,
     pub(crate) last_key: Vec<u8>,
     pub(crate) sketches: Sketches,
+    pub(crate) range: RangeProperties,
     pub(crate) filter: Option<FilterProperties>,
 }
 
@@ -213,6 +269,7 @@ impl Properties {
             varint::encode(bytes.len() as u64, &mut out);
             out.extend_from_slice(&bytes);
         }
+        out.extend_from_slice(&self.range.encode());
         match &self.filter {
             None => out.push(0),
             Some(filter) => {
@@ -242,6 +299,7 @@ impl Properties {
                 values: KeySketch::from_bytes(cursor.prefixed("properties.values_sketch")?).ok(),
                 deleted: KeySketch::from_bytes(cursor.prefixed("properties.deleted_sketch")?).ok(),
             },
+            range: RangeProperties::decode(&mut cursor)?,
             filter: None,
         };
         let kind = cursor.u8("properties.filter_kind")?;
@@ -275,18 +333,27 @@ pub(crate) fn pages_len(words: u64) -> u64 {
 }
 
 /// One filter page: words, kind, version, checksum. Only the last page may be shorter than the rest.
-pub(crate) fn encode_page(words: &[u64], identity: u64, offset: u64, out: &mut Vec<u8>) {
+/// It will lie at this place.
+pub(crate) fn encode_page(kind: PageKind, words: &[u64], place: Place, out: &mut Vec<u8>) {
     let start = out.len();
     for word in words {
         out.extend_from_slice(&word.to_le_bytes());
     }
-    out.extend_from_slice(&[PAGE_KIND, PAGE_VERSION, 0, 0]);
-    let sum = checksum::at(identity, offset, &[out.get(start..).unwrap_or_default()]);
+    out.extend_from_slice(&[kind as u8, PAGE_VERSION, 0, 0]);
+    let sum = checksum::at(
+        place.file,
+        place.offset,
+        &[out.get(start..).unwrap_or_default()],
+    );
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
 /// The words of one filter page.
-pub(crate) fn decode_page(bytes: &[u8], identity: u64, offset: u64) -> Result<Vec<u64>, Malformed> {
+pub(crate) fn decode_page(
+    wanted: PageKind,
+    bytes: &[u8],
+    place: Place,
+) -> Result<Vec<u64>, Malformed> {
     let malformed = |what: &str| Malformed {
         what: what.to_owned(),
         at: 0,
@@ -303,11 +370,12 @@ pub(crate) fn decode_page(bytes: &[u8], identity: u64, offset: u64) -> Result<Ve
     let summed = bytes
         .get(..bytes.len().saturating_sub(4))
         .unwrap_or_default();
-    if checksum::at(identity, offset, &[summed]) != sum {
+    if checksum::at(place.file, place.offset, &[summed]) != sum {
         return Err(malformed("filter page: its checksum does not match"));
     }
-    if kind != PAGE_KIND || version != PAGE_VERSION {
-        return Err(malformed("filter page: a newer version of criba wrote it"));
+    if kind != wanted as u8 || version != PAGE_VERSION {
+        let what = "filter page: of another filter, or a newer version of criba wrote it";
+        return Err(malformed(what));
     }
     let body = bytes.get(..body_len).unwrap_or_default();
     let (words, rest) = body.as_chunks::<8>();
@@ -333,10 +401,13 @@ mod tests {
             len: 9000,
             data_end: 4096,
             filter_start: 4096,
+            range_start: 4900,
             filter_header: 5000,
+            range_header: 5500,
             index: 6000,
             properties: 7000,
             filter_header_sum: 1,
+            range_header_sum: 4,
             index_sum: 2,
             properties_sum: 3,
         };
@@ -377,6 +448,7 @@ mod tests {
                 values: Some(sketch),
                 deleted: Some(KeySketch::default()),
             },
+            range: RangeProperties::There { refuted: 97 },
             filter: Some(filter),
         };
         let bytes = properties.encode();
@@ -387,6 +459,7 @@ mod tests {
         let without = Properties {
             filter: None,
             sketches: Sketches::default(),
+            range: RangeProperties::Declined { refuted: 30 },
             ..properties
         };
         assert_eq!(Properties::decode(&without.encode()), Ok(without));
@@ -396,10 +469,13 @@ mod tests {
     fn pages_hold_words_and_know_their_place() {
         let words: Vec<u64> = (0..100).map(|n| n * n).collect();
         let mut bytes = Vec::new();
-        encode_page(&words, 1, 8192, &mut bytes);
+        let place = |offset| Place { file: 1, offset };
+        encode_page(PageKind::Range, &words, place(8192), &mut bytes);
         assert_eq!(bytes.len() as u64, pages_len(100));
-        assert_eq!(decode_page(&bytes, 1, 8192), Ok(words));
-        assert!(decode_page(&bytes, 1, 4096).is_err());
+        let decode = |kind, offset| decode_page(kind, &bytes, place(offset));
+        assert_eq!(decode(PageKind::Range, 8192), Ok(words));
+        assert!(decode(PageKind::Range, 4096).is_err());
+        assert!(decode(PageKind::Filter, 8192).is_err());
         assert_eq!(pages_len(PAGE_WORDS as u64), PAGE_BYTES as u64);
         assert_eq!(pages_len(PAGE_WORDS as u64 + 1), PAGE_BYTES as u64 + 16);
         assert_eq!(pages_len(0), 0);

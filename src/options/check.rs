@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-use super::{Access, Compression, Create, FilterPolicy, Options, Strategy, TreeOptions};
+use super::{
+    Access, Compression, Create, FilterPolicy, Options, RangeFilterPolicy, Strategy, TreeOptions,
+};
 use crate::format::manifest::NAME_BYTES_MAX;
+use criba_filters::range::{BITS_MAX, BITS_MIN};
 use criba_filters::segment::CustomFilters;
 
 /// Smallest and largest target size of a data block, in bytes.
@@ -73,6 +76,26 @@ impl TreeOptions {
         let others = self.level_filters.values().chain(&self.last_level_filter);
         for policy in std::iter::once(&self.filter).chain(others) {
             check_filter(*policy, customs)?;
+        }
+        match self.range_filter {
+            RangeFilterPolicy::None => {}
+            RangeFilterPolicy::Bits { bits_per_key } => {
+                within(
+                    "bits_per_key of the range filter",
+                    &bits_per_key,
+                    &(BITS_MIN..=BITS_MAX),
+                )?;
+            }
+            RangeFilterPolicy::Budget => match self.filter {
+                FilterPolicy::Budget { .. } => {}
+                _ => {
+                    return Err(Error::Invalid(
+                        "RangeFilterPolicy::Budget without FilterPolicy::Budget, of which it would \
+                         be a part; choose that, or RangeFilterPolicy::Bits"
+                            .into(),
+                    ));
+                }
+            },
         }
         within("level_ratio", &self.shape.ratio, &(2..=100))?;
         within("level0_runs", &self.shape.level0_runs, &(1..=1000))?;
@@ -174,5 +197,11 @@ mod tests {
             })
             .contains("bits")
         );
+        assert_eq!(
+            refusal(|o| o.tree.range_filter = RangeFilterPolicy::Bits { bits_per_key: 2.0 }),
+            "bits_per_key of the range filter is 2; choose 4 to 64"
+        );
+        let part = refusal(|o| o.tree.range_filter = RangeFilterPolicy::Budget);
+        assert!(part.contains("choose that"), "{part}");
     }
 }

@@ -11,6 +11,7 @@ use super::fences::Fences;
 use super::filter::FilterState;
 use super::groups::Groups;
 use super::map::Mapped;
+use super::range_filter::RangeState;
 
 /// What is resident of a segment.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(super) struct Body {
     pub(super) properties: Properties,
     pub(super) fences: Fences,
     pub(super) filter: FilterState,
+    pub(super) range: RangeState,
     pub(super) counters: Counters,
     /// The file, where it is mapped.
     pub(super) mapped: Option<Mapped>,

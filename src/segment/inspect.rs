@@ -106,9 +106,19 @@ impl Segment {
             ("data blocks", 0, footer.data_end),
             ("filter pages", footer.filter_start, pages_len(words)),
             (
+                "range filter pages",
+                footer.range_start,
+                footer.filter_header - footer.range_start,
+            ),
+            (
                 "filter header",
                 footer.filter_header,
-                footer.index - footer.filter_header,
+                footer.range_header - footer.filter_header,
+            ),
+            (
+                "range filter header",
+                footer.range_header,
+                footer.index - footer.range_header,
             ),
             ("index", footer.index, footer.properties - footer.index),
             (

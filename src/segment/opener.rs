@@ -6,9 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{self, Codec, Place, RegionKind, file_identity};
-use crate::format::segment::{
-    FOOTER_BYTES, FilterProperties, Footer, Properties, REGION_BYTES_MIN,
-};
+use crate::format::segment::{FOOTER_BYTES, Footer, Properties, REGION_BYTES_MIN, RangeProperties};
 use crate::options::FilterLoading;
 use crate::slice::Slice;
 use crate::storage::{ReadCause, ReadFile, Storage};
@@ -16,10 +14,12 @@ use crate::storage::{ReadCause, ReadFile, Storage};
 use super::body::Body;
 use super::counters::Counters;
 use super::fences::Fences;
-use super::filter::{FilterState, PageSource, SegmentFilter};
+use super::filter::{FilterState, SegmentFilter};
 use super::groups::Groups;
 use super::map::Mapped;
-use super::sidecar::{self, SidecarId};
+use super::pages::PageSource;
+use super::range_filter::{RangeState, SegmentRangeFilter};
+use super::sidecar::{Sidecar, SidecarId};
 
 /// The steps of opening a segment.
 pub(super) struct Opener<'a> {
@@ -63,7 +63,7 @@ impl Opener<'_> {
         let range = (&*properties.first_key, &*properties.last_key);
         let fences = Fences::decode(&index, range, footer.data_end, properties.raw_bytes)
             .map_err(|malformed| self.corrupt(footer.index, malformed.to_string()))?;
-        let filter = self.filter(&footer, &properties, loading);
+        let (filter, range) = self.filters(&footer, &properties, fences.block_count(), loading);
         let identity = self.identity();
         let mapped = self.file.mapped();
         let mapped = mapped.map(|bytes| Mapped::new(&bytes, fences.block_count()));
@@ -84,6 +84,7 @@ impl Opener<'_> {
             properties,
             fences,
             filter,
+            range,
             counters: Counters::default(),
         })
     }
@@ -121,7 +122,7 @@ impl Opener<'_> {
             return Err(self.corrupt(start, format!("{}: its region is cut", kind.name())));
         }
         let cause = match kind {
-            RegionKind::FilterHeader => ReadCause::Filter,
+            RegionKind::FilterHeader | RegionKind::RangeHeader => ReadCause::Filter,
             RegionKind::Index => ReadCause::Index,
             RegionKind::Data | RegionKind::Properties => ReadCause::Open,
         };
@@ -148,49 +149,92 @@ impl Opener<'_> {
         Ok(bytes.slice(0..region.payload_len))
     }
 
-    /// The filter; whatever is wrong with it, the segment can be read without.
+    /// Both filters; whatever is wrong with them, the segment can be read without.
+    fn filters(
+        &self,
+        footer: &Footer,
+        properties: &Properties,
+        blocks: u32,
+        loading: &FilterLoading,
+    ) -> (FilterState, RangeState) {
+        let id = self.meta.filter_file;
+        if id == 0 {
+            return (
+                self.filter(footer, properties, loading),
+                self.range(footer, properties, blocks, loading),
+            );
+        }
+        let wanted = SidecarId {
+            id,
+            segment_id: self.meta.id,
+            store_id: self.store_id,
+        };
+        match Sidecar::open(self.storage, wanted) {
+            Ok(sidecar) => (sidecar.filter(loading), sidecar.range(blocks, loading)),
+            Err(error) => (
+                FilterState::Damaged(error.clone()),
+                RangeState::Damaged(error),
+            ),
+        }
+    }
+
+    fn source(&self) -> PageSource {
+        PageSource {
+            file: Arc::clone(&self.file),
+            file_id: self.meta.id,
+            identity: self.identity(),
+        }
+    }
+
     fn filter(
         &self,
         footer: &Footer,
         properties: &Properties,
         loading: &FilterLoading,
     ) -> FilterState {
-        let opened = match (self.meta.filter_file, &properties.filter) {
-            (0, None) => return FilterState::None,
-            (0, Some(filter)) => self.filter_within(footer, filter, loading),
-            (id, _) => {
-                let wanted = SidecarId {
-                    id,
-                    segment_id: self.meta.id,
-                    store_id: self.store_id,
-                };
-                sidecar::open(self.storage, wanted, loading)
-            }
+        let Some(filter) = &properties.filter else {
+            return FilterState::None;
         };
+        let region = (footer.filter_header, footer.range_header);
+        let opened = self
+            .payload(RegionKind::FilterHeader, region, footer.filter_header_sum)
+            .and_then(|header| {
+                let pages = (footer.filter_start, footer.range_start);
+                SegmentFilter::open(&header, filter, pages, self.source(), loading)
+                    .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
+            });
         match opened {
             Ok(filter) => FilterState::Ready(Box::new(filter)),
             Err(error) => FilterState::Damaged(error),
         }
     }
 
-    fn filter_within(
+    fn range(
         &self,
         footer: &Footer,
-        filter: &FilterProperties,
+        properties: &Properties,
+        blocks: u32,
         loading: &FilterLoading,
-    ) -> Result<SegmentFilter> {
-        let pages = (footer.filter_start, footer.filter_header);
-        let source = PageSource {
-            file: Arc::clone(&self.file),
-            file_id: self.meta.id,
-            identity: self.identity(),
+    ) -> RangeState {
+        let refutes = match properties.range {
+            RangeProperties::None => return RangeState::None,
+            RangeProperties::Declined { refuted } => {
+                return RangeState::Declined { refutes: refuted };
+            }
+            RangeProperties::There { refuted } => refuted,
         };
-        let header = self.payload(
-            RegionKind::FilterHeader,
-            (footer.filter_header, footer.index),
-            footer.filter_header_sum,
-        );
-        SegmentFilter::open(&header?, filter, pages, source, loading)
-            .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
+        let region = (footer.range_header, footer.index);
+        let opened = self
+            .payload(RegionKind::RangeHeader, region, footer.range_header_sum)
+            .and_then(|header| {
+                let pages = (footer.range_start, footer.filter_header);
+                let header = (&*header, refutes);
+                SegmentRangeFilter::open(header, blocks, pages, self.source(), loading)
+                    .map_err(|malformed| self.corrupt(pages.0, malformed.to_string()))
+            });
+        match opened {
+            Ok(filter) => RangeState::Ready(Box::new(filter)),
+            Err(error) => RangeState::Damaged(error),
+        }
     }
 }

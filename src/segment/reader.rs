@@ -25,6 +25,7 @@ use super::filter::FilterState;
 use super::groups::Mark;
 use super::opener::Opener;
 use super::outcome::LookupCost;
+use super::range_filter::RangeState;
 
 /// Length of a block of which more is asked for than is looked at first, however often it was
 /// verified: it may have left memory since, and to copy a value of this length costs more than to
@@ -208,6 +209,18 @@ impl Segment {
         }
     }
 
+    /// Whether the range filter is about what a new one would be, or was found not to pay.
+    pub(crate) fn range_filter_fits(&self, wanted_bits: Option<f64>) -> bool {
+        let (Ok(body), Some(wanted)) = (&self.body, wanted_bits) else {
+            return true;
+        };
+        match &body.range {
+            RangeState::Declined { .. } => true,
+            RangeState::Ready(filter) => (filter.bits_per_key() - wanted).abs() <= 1.0,
+            RangeState::None | RangeState::Damaged(_) => false,
+        }
+    }
+
     /// The kind of the filter, if there is one that can be asked.
     pub(crate) fn filter_kind(&self) -> Option<&'static str> {
         match &self.body.as_ref().ok()?.filter {
@@ -221,6 +234,14 @@ impl Segment {
         match &self.body.as_ref().ok()?.filter {
             FilterState::Damaged(damage) => Some(damage),
             FilterState::None | FilterState::Ready(_) => None,
+        }
+    }
+
+    /// Why scans go without the range filter, if they do.
+    pub(crate) fn range_filter_damage(&self) -> Option<&Error> {
+        match &self.body.as_ref().ok()?.range {
+            RangeState::Damaged(damage) => Some(damage),
+            RangeState::None | RangeState::Declined { .. } | RangeState::Ready(_) => None,
         }
     }
 

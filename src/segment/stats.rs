@@ -1,7 +1,7 @@
 //! What a segment says about itself from memory.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::manifest::Traffic;
@@ -10,6 +10,7 @@ use crate::storage::ReadCounts;
 
 use super::body::Body;
 use super::filter::{FilterState, SegmentFilter};
+use super::range_filter::RangeState;
 use super::reader::Segment;
 
 /// One segment.
@@ -63,6 +64,8 @@ pub struct SegmentStats {
     pub index_bytes: u64,
     /// The filter; `None` where the segment has none.
     pub filter: Option<FilterStats>,
+    /// The range filter; `None` where the segment was written without one.
+    pub range_filter: Option<RangeFilterStats>,
     /// Bytes of the keys and values of all entries, before compression.
     pub raw_bytes: u64,
     /// Lookups of the store that went on to the segments, in all sessions while this one was
@@ -115,6 +118,29 @@ pub struct FilterStats {
     pub damage: Option<String>,
 }
 
+/// The range filter of one segment. Counters begin at zero with each `open`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RangeFilterStats {
+    /// The part of the gaps between keys of the segment that it refutes, 0 to 1, found with a sample
+    /// when it was built. Under one half, the segment has no range filter, and all else is zero.
+    pub refutes: f64,
+    /// Bits for each key, on disk.
+    pub bits_per_key: f64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Bytes in memory when the whole filter is resident: what `Pinned` costs.
+    pub pinned_bytes: u64,
+    /// Bytes of it that are in memory at any rate.
+    pub resident_bytes: u64,
+    /// Questions that the key range of the segment and its fences did not answer.
+    pub asked: u64,
+    /// Of these, answered with a no.
+    pub refuted: u64,
+    /// What is wrong with the filter, if anything: scans go without it, or without its damaged pages.
+    pub damage: Option<String>,
+}
+
 impl FilterStats {
     /// False positives as a part of all probes for absent keys, or `None` before the first one.
     pub fn measured_rate(&self) -> Option<f64> {
@@ -155,14 +181,47 @@ impl Segment {
                 stats.block_reads = traffic.block_reads;
                 stats.block_bytes = traffic.block_bytes;
                 stats.filter = filter_stats(body, self.filter_build_time);
+                stats.range_filter = range_filter_stats(&body.range);
             }
         }
         stats
     }
 }
 
+fn range_filter_stats(state: &RangeState) -> Option<RangeFilterStats> {
+    let share = |percent: u8| f64::from(percent) / 100.0;
+    match state {
+        RangeState::None => None,
+        RangeState::Declined { refutes } => Some(RangeFilterStats {
+            refutes: share(*refutes),
+            ..RangeFilterStats::default()
+        }),
+        RangeState::Damaged(damage) => Some(RangeFilterStats {
+            damage: Some(damage.to_string()),
+            ..RangeFilterStats::default()
+        }),
+        RangeState::Ready(filter) => {
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let (pinned_bytes, resident_bytes) = filter.memory_bytes();
+            let damaged_pages = count(&filter.counts.damaged_pages);
+            Some(RangeFilterStats {
+                refutes: share(filter.refutes),
+                bits_per_key: filter.bits_per_key(),
+                disk_bytes: filter.disk_bytes,
+                pinned_bytes,
+                resident_bytes,
+                asked: count(&filter.counts.asked),
+                refuted: count(&filter.counts.refuted),
+                damage: damage_met(damaged_pages, 0),
+            })
+        }
+    }
+}
+
 fn filter_stats(body: &Body, build_time: Option<Duration>) -> Option<FilterStats> {
-    let disk_bytes = body.footer.index - body.footer.filter_start;
+    let footer = &body.footer;
+    let pages = footer.range_start - footer.filter_start;
+    let disk_bytes = pages + footer.range_header - footer.filter_header;
     match &body.filter {
         FilterState::None => None,
         FilterState::Damaged(damage) => Some(FilterStats {
@@ -221,6 +280,29 @@ impl fmt::Display for SegmentStats {
         if let Some(damage) = &self.damage {
             return write!(f, ", DAMAGED: {damage}");
         }
+        self.fmt_filter(f)?;
+        match &self.range_filter {
+            None => Ok(()),
+            Some(RangeFilterStats {
+                damage: Some(damage),
+                ..
+            }) => write!(f, ", range filter DAMAGED: {damage}"),
+            Some(range) if range.disk_bytes == 0 => write!(
+                f,
+                ", no range filter: it would refute {:.0} % of the gaps",
+                range.refutes * 100.0
+            ),
+            Some(range) => write!(
+                f,
+                ", range filter {:.2} bits, {} asked, {} refuted",
+                range.bits_per_key, range.asked, range.refuted
+            ),
+        }
+    }
+}
+
+impl SegmentStats {
+    fn fmt_filter(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.filter {
             None => write!(f, ", no filter"),
             Some(FilterStats {

@@ -134,6 +134,7 @@ fn options(setup: Setup) -> WriterOptions {
         entries_per_group: setup.entries_per_group,
         compression: setup.compression,
         customs: customs(),
+        range_bits: None,
         filter: setup.spec,
         sequence_base: Sequence(1),
         filter_salt: 99,

@@ -1,6 +1,7 @@
 //! Verifies a segment: every checksum, the order of the entries, and that index and filter find
 //! every key.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::cursor::{Direction, Item};
@@ -14,6 +15,8 @@ use super::body::Body;
 use super::filter::FilterState;
 use super::lookup::{Entrance, Lead, Lookup, Wanted};
 use super::outcome::LookupCost;
+use super::range::RangeAnswer;
+use super::range_filter::RangeState;
 use super::readahead::Windows;
 use super::reader::Segment;
 
@@ -69,15 +72,24 @@ impl Verifier {
             findings: Vec::new(),
         };
         let segment = Arc::clone(&verifier.segment);
-        if let Some(damage) = segment.damage().or_else(|| segment.filter_damage()) {
+        if let Some(damage) = segment.damage() {
             verifier.findings.push(damage.clone());
         }
-        if let Ok(body) = segment.body()
-            && let FilterState::Ready(filter) = &body.filter
-        {
-            for (offset, what) in filter.damaged_pages_on_disk() {
-                verifier.find(segment.corrupt_filter(offset, what.to_string()));
-            }
+        for damage in [segment.filter_damage(), segment.range_filter_damage()] {
+            verifier.findings.extend(damage.cloned());
+        }
+        let Ok(body) = segment.body() else {
+            return verifier;
+        };
+        let mut damaged = Vec::new();
+        if let FilterState::Ready(filter) = &body.filter {
+            damaged.extend(filter.damaged_pages_on_disk());
+        }
+        if let RangeState::Ready(filter) = &body.range {
+            damaged.extend(filter.damaged_pages_on_disk());
+        }
+        for (offset, what) in damaged {
+            verifier.find(segment.corrupt_filter(offset, what.to_string()));
         }
         verifier
     }
@@ -171,6 +183,12 @@ impl Verifier {
         let offset = body.fences.extent(at.block).0;
         if body.fences.first_block_of(key) != at.block {
             self.find(segment.corrupt(offset, "the index does not lead to a key of this block"));
+        }
+        let only = Bound::Included(key);
+        let cost = &mut LookupCost::default();
+        if segment.may_hold((only, only), &self.caches, cost) == RangeAnswer::No {
+            let what = format!("the range filter denies a key of the block at byte {offset}");
+            self.find(segment.corrupt_filter(0, what));
         }
         let FilterState::Ready(filter) = &body.filter else {
             return;

@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::format::block::{Builder as BlockBuilder, Entry, HEADER_BYTES};
 use crate::format::four_bytes;
-use crate::format::index::Builder as IndexBuilder;
+use crate::format::index::{self, Builder as IndexBuilder};
 use crate::format::manifest::SegmentMeta;
 use crate::format::region::{
     self, Codec, DATA_ALIGN, PADDING_MAX, Place, RegionKind, Stored, TRAILER_BYTES, file_identity,
 };
-use crate::format::segment::{
-    FILTER_ALIGN, FilterProperties, Footer, PAGE_WORDS, Properties, Sketches, encode_page,
-};
+use crate::format::segment::{FILTER_ALIGN, Footer, Properties, Sketches};
 use crate::key::{KeyspaceId, Kind, Sequence};
 use crate::options::Compression;
 use crate::storage::{AppendFile, Storage};
 use criba_filters::KeyHash;
+use criba_filters::range;
 use criba_filters::segment::{self as filter, Built, CustomFilters, FilterSpec};
 use criba_filters::store::KeySketch;
 
 use super::compression::Packer;
 use super::file_name;
+use super::filter_writer::{Filters, Sink};
 
 /// Bytes gathered before they are handed to the system.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -52,6 +52,8 @@ pub(crate) struct WriterOptions {
     pub(crate) entries_per_group: u32,
     pub(crate) compression: Compression,
     pub(crate) filter: Option<FilterSpec>,
+    /// Bits per key of the range filter; `None` for no such filter.
+    pub(crate) range_bits: Option<f64>,
     pub(crate) customs: CustomFilters,
     /// At most every sequence that will be added.
     pub(crate) sequence_base: Sequence,
@@ -126,6 +128,7 @@ pub(crate) struct Writer {
     index: IndexBuilder,
     filter: filter::Builder,
     filter_refusal: Option<String>,
+    range: Option<range::Builder>,
     properties: Properties,
     packer: Option<Packer>,
 }
@@ -165,6 +168,7 @@ impl Writer {
             index: IndexBuilder::default(),
             filter,
             filter_refusal: None,
+            range: options.range_bits.map(|_| range::Builder::default()),
             properties: Properties {
                 sequence_min: Sequence::MAX,
                 sketches: Sketches {
@@ -220,6 +224,11 @@ impl Writer {
         if self.block.is_empty() {
             self.block_first_key.clear();
             self.block_first_key.extend_from_slice(entry.key);
+            if let Some(range) = &mut self.range {
+                let before = self.previous_block_last_key.as_deref();
+                // The range filter knows the first block by its first key.
+                range.begin_block(before.map_or(entry.key, |last| index::fence(last, entry.key)));
+            }
         }
         if self.last_key.as_deref() != Some(entry.key) {
             self.first_entry_of_key(entry.key, entry.kind);
@@ -247,6 +256,9 @@ impl Writer {
         self.properties.deleted_keys += u64::from(kind == Kind::Tombstone);
         let place = filter::Place::of_group(self.block_count(), self.block.next_group());
         self.filter.add(hash, place);
+        if let Some(range) = &mut self.range {
+            range.add(key);
+        }
         if self.properties.keys == 0 {
             self.properties.first_key = key.to_vec();
         }
@@ -345,7 +357,7 @@ impl Writer {
             data_end: self.data_bytes(),
             ..Footer::default()
         };
-        let filter_build_time = self.write_filter(&mut footer)?;
+        let filter_build_time = self.write_filters(&mut footer)?;
         let index = std::mem::take(&mut self.index).finish();
         (footer.index, footer.index_sum) = self.write_region(RegionKind::Index, &index)?;
         self.properties.last_key = self.last_key.take().unwrap_or_default();
@@ -395,34 +407,22 @@ impl Writer {
         Ok((offset, sum))
     }
 
-    fn write_filter(&mut self, footer: &mut Footer) -> Result<Option<Duration>> {
-        footer.filter_start = self.data_bytes();
-        footer.filter_header = footer.filter_start;
-        let Some((built, took)) = self.build_filter() else {
-            return Ok(None);
-        };
-        if !built.body.is_empty() {
-            let aligned = footer.filter_start.next_multiple_of(FILTER_ALIGN);
-            let gap = (aligned - footer.filter_start) as usize;
-            self.out.resize(self.out.len() + gap, 0);
-            footer.filter_start = aligned;
-        }
-        for words in built.body.chunks(PAGE_WORDS) {
-            let offset = self.data_bytes();
-            encode_page(words, self.identity, offset, &mut self.out);
-            if self.out.len() >= BUFFER_BYTES {
-                self.write_out()?;
-            }
-        }
-        (footer.filter_header, footer.filter_header_sum) =
-            self.write_region(RegionKind::FilterHeader, &built.header)?;
-        self.properties.filter = Some(FilterProperties {
-            kind: built.kind.to_u8(),
-            body_words: built.body.len() as u64,
-            equal_hashes: built.equal_hashes,
-            designed_rate: built.designed_rate,
-        });
-        Ok(Some(took))
+    /// Writes both filters; how long it took to build the one for keys.
+    fn write_filters(&mut self, footer: &mut Footer) -> Result<Option<Duration>> {
+        let (filter, took) = self.build_filter().unzip();
+        let last_key = self.last_key.as_deref().unwrap_or_default();
+        let range = self.options.range_bits.zip(self.range.as_mut());
+        let filters = Filters::new(filter, range, last_key);
+        let written = filters.write(self.identity, self)?;
+        footer.filter_start = written.filter_start;
+        footer.range_start = written.range_start;
+        footer.filter_header = written.filter_header;
+        footer.range_header = written.range_header;
+        footer.filter_header_sum = written.filter_header_sum;
+        footer.range_header_sum = written.range_header_sum;
+        self.properties.filter = filters.properties();
+        self.properties.range = filters.range_properties;
+        Ok(took)
     }
 
     /// Builds the filter and looks every key up in it: a filter that would hide a key is a bug, and
@@ -442,6 +442,22 @@ impl Writer {
         debug_assert!(finds, "a filter must find every key it was built from");
         let fits = u32::try_from(built.header.len()).is_ok();
         (finds && fits).then_some((built, took))
+    }
+}
+
+impl Sink for Writer {
+    type Error = Error;
+
+    fn offset(&self) -> u64 {
+        self.data_bytes()
+    }
+
+    fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        encode(&mut self.out);
+        if self.out.len() >= BUFFER_BYTES {
+            self.write_out()?;
+        }
+        Ok(())
     }
 }
 

@@ -82,12 +82,15 @@ fn rebuild_filter(store: &Store, tree: &Tree, id: u64) -> Result<Option<u64>> {
         return Ok(None);
     };
     let customs = &store.options().customs;
-    let wanted = tree.filter_for_rebuilt(&version, segment);
-    let Some(spec) = wanted.filter(|_| !segment.filter_fits(wanted, customs)) else {
+    let spec = tree.filter_for_rebuilt(&version, segment);
+    let range_bits = tree.range_bits();
+    // A filter that is not wanted any more costs nothing but its memory.
+    let fits = spec.is_none() || segment.filter_fits(spec, customs);
+    if fits && segment.range_filter_fits(range_bits) {
         return Ok(None);
-    };
+    }
     let file = services.catalog.allocate()?;
-    let written = write_filter(store, segment, file, spec)
+    let written = write_filters(store, segment, file, (spec, range_bits))
         .and_then(|(bytes, meta)| tree.install_filter(segment, meta).map(|()| bytes));
     if let Err(error) = &written
         && !store.monitor().is_poisoned()
@@ -100,11 +103,11 @@ fn rebuild_filter(store: &Store, tree: &Tree, id: u64) -> Result<Option<u64>> {
     written.map(Some)
 }
 
-fn write_filter(
+fn write_filters(
     store: &Store,
     segment: &Segment,
     file: u64,
-    spec: FilterSpec,
+    (spec, range_bits): (Option<FilterSpec>, Option<f64>),
 ) -> Result<(u64, SegmentMeta)> {
     let services = store.services();
     let storage = &services.storage;
@@ -113,6 +116,7 @@ fn write_filter(
         store_id: services.store_id,
         hash_seed: services.hash_seed,
         spec,
+        range_bits,
         customs: store.options().customs.clone(),
         salt: segment::filter_salt(services.hash_seed, file),
     };

@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use crate::compaction::{Filters, OutputOptions};
 use crate::key::Sequence;
-use crate::options::{FilterPolicy, Strategy, TreeShape};
+use crate::options::{FilterPolicy, RangeFilterPolicy, Strategy, TreeShape};
 use crate::segment::{Segment, WriterOptions};
 use crate::version::{Run, Version};
 use criba_filters::hash_key;
+use criba_filters::range::BITS_MIN as RANGE_BITS_MIN;
 use criba_filters::segment::{BloomierBits, FilterSpec, allocate_weighted, payload_bits};
 
 use super::demand::{Demand, weights};
@@ -28,6 +29,9 @@ const BITS_MIN: f64 = 1.0;
 
 /// More bits for one run are not worth their memory, however small the run.
 const BITS_MAX: f64 = 40.0;
+
+/// The least and the greatest part of a budget that range filters get.
+const RANGE_SHARE: (f64, f64) = (0.25, 0.75);
 
 impl Tree {
     /// The filters of segments that bring about so many keys to a level, in place of the segments
@@ -110,6 +114,7 @@ impl Tree {
         let FilterPolicy::Budget { bits_per_key } = policy else {
             return Filters::alike(policy.spec());
         };
+        let bits_per_key = bits_per_key * (1.0 - self.range_share());
         let outputs = cut(output, pieces, now);
         let bits = share(bits_per_key, &outputs, &others, gone, &self.options().shape);
         // Slots would speed up hits, at the cost of bits that reject.
@@ -120,6 +125,36 @@ impl Tree {
         // Before the first of them it is as if that began there.
         let from = std::iter::once(Vec::new()).chain(first_keys.skip(1));
         from.zip(specs).collect()
+    }
+
+    /// Bits for each key that the range filter of a new segment gets.
+    pub(crate) fn range_bits(&self) -> Option<f64> {
+        match (self.options().range_filter, self.options().filter) {
+            (RangeFilterPolicy::Bits { bits_per_key }, _) => Some(bits_per_key),
+            (RangeFilterPolicy::Budget, FilterPolicy::Budget { bits_per_key }) => {
+                let share = self.range_share();
+                (share > 0.0).then_some(bits_per_key * share)
+            }
+            _ => None,
+        }
+    }
+
+    /// The part of a budget that goes to range filters.
+    fn range_share(&self) -> f64 {
+        let options = self.options();
+        let (RangeFilterPolicy::Budget, FilterPolicy::Budget { bits_per_key }) =
+            (options.range_filter, options.filter)
+        else {
+            return 0.0;
+        };
+        let (scans, lookups) = (self.scans().load().asked, self.lookups().in_runs_so_far());
+        // One more of each: half and half before the first.
+        let share = (scans + 1) as f64 / (scans + lookups + 2) as f64;
+        let share = share.clamp(RANGE_SHARE.0, RANGE_SHARE.1);
+        if bits_per_key * share < RANGE_BITS_MIN {
+            return 0.0;
+        }
+        share
     }
 
     pub(crate) fn policy_of(&self, level: u32, is_last: bool) -> FilterPolicy {
@@ -147,6 +182,7 @@ impl Tree {
                 entries_per_group: self.options().entries_per_group,
                 compression: self.options().compression,
                 filter: None,
+                range_bits: self.range_bits(),
                 customs: self.services().loading.customs.clone(),
                 sequence_base,
                 filter_salt: 0,

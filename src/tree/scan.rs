@@ -12,7 +12,9 @@ use crate::merge::Merge;
 use crate::operator::Operator;
 use crate::segment::Caches;
 use crate::slice::Slice;
+use crate::version::Run;
 
+use super::lazy_merge::{LazyMerge, ScanCounters};
 use super::operands::Gathered;
 use super::state::Tree;
 use super::tombstone_gaps::{Gaps, PASSED_MIN, Step};
@@ -24,6 +26,7 @@ pub(crate) struct Scan {
     view: Arc<View>,
     caches: Arc<Caches>,
     gaps: Arc<Gaps>,
+    counters: Arc<ScanCounters>,
     operator: Operator,
     sequence: Sequence,
     /// What is left, without regard to what was returned from the front: see [`Scan::lower_now`].
@@ -46,6 +49,7 @@ impl Scan {
             view,
             caches: Arc::clone(tree.caches()),
             gaps: Arc::clone(tree.gaps()),
+            counters: Arc::clone(tree.scans()),
             operator: tree.operator().clone(),
             sequence: at.unwrap_or(now),
             lower,
@@ -71,11 +75,23 @@ impl Scan {
             .filter(|table| !table.is_empty())
             .map(|table| Box::new(table.walk(direction, from.clone())) as Box<dyn Cursor>)
             .collect();
-        cursors.extend(self.view.version.runs().iter().map(|run| {
+        let until = match direction {
+            Direction::Forward => self.upper.clone(),
+            Direction::Backward => self.lower_now().map(Slice::from),
+        };
+        let runs = self.view.version.runs().iter();
+        let (dormant, read): (Vec<&Run>, Vec<&Run>) = runs.partition(|run| run.has_range_filters);
+        cursors.extend(read.into_iter().map(|run| {
             Box::new(run.walk(&self.caches, direction, from.clone())) as Box<dyn Cursor>
         }));
+        let merge = LazyMerge::new(
+            Merge::new(cursors, direction),
+            (direction, from, until.clone()),
+            dormant.into_iter().cloned().collect(),
+            (&self.caches, &self.counters),
+        );
         Visible {
-            merge: Merge::new(cursors, direction),
+            merge,
             direction,
             sequence: self.sequence,
             operator: self.operator.clone(),
@@ -83,10 +99,7 @@ impl Scan {
             is_ahead: false,
             newest: None,
             done_key: LastKey::default(),
-            until: match direction {
-                Direction::Forward => self.upper.clone(),
-                Direction::Backward => self.lower_now().map(Slice::from),
-            },
+            until,
             passed: 0,
         }
     }
@@ -222,7 +235,7 @@ fn consistent_view(tree: &Tree, visible: impl Fn() -> Sequence) -> (Arc<View>, S
 /// with what they stand on.
 #[derive(Debug)]
 struct Visible {
-    merge: Merge,
+    merge: LazyMerge,
     direction: Direction,
     sequence: Sequence,
     operator: Operator,
@@ -253,7 +266,7 @@ impl Visible {
     /// Newest first: the first entry of a key that is seen decides.
     fn advance_forward(&mut self) -> Result<bool> {
         while self.step_forward()? {
-            let entry = self.merge.entry();
+            let entry = self.merge.merge.entry();
             if !is_below(&self.until, entry.key) {
                 return Ok(false);
             }
@@ -287,11 +300,11 @@ impl Visible {
     /// Shows what the operand at which the merge stands, and those behind it, come to.
     #[cold]
     fn combine_forward(&mut self) -> Result<()> {
-        let newest = self.merge.item();
+        let newest = self.merge.merge.item();
         let mut gathered = Gathered::newest_first(newest.value.clone());
         // Without an operator there is no reason to look at the others.
         while self.operator.is_set() && self.merge.advance()? {
-            let entry = self.merge.entry();
+            let entry = self.merge.merge.entry();
             if *entry.key != *newest.key {
                 self.is_ahead = true;
                 break;
@@ -299,10 +312,10 @@ impl Visible {
             self.passed += 1;
             match entry.kind {
                 Kind::Operand => {
-                    gathered.push(&self.operator, &newest.key, self.merge.value());
+                    gathered.push(&self.operator, &newest.key, self.merge.merge.value());
                     continue;
                 }
-                Kind::Value => gathered.set_base(self.merge.value()),
+                Kind::Value => gathered.set_base(self.merge.merge.value()),
                 Kind::Tombstone => {}
             }
             break;
@@ -349,21 +362,21 @@ impl Visible {
     fn entry(&self) -> Entry<'_> {
         match &self.newest {
             Some(item) => item.entry(),
-            None => self.merge.entry(),
+            None => self.merge.merge.entry(),
         }
     }
 
     fn key(&self) -> Slice {
         match &self.newest {
             Some(item) => item.key.clone(),
-            None => self.merge.key(),
+            None => self.merge.merge.key(),
         }
     }
 
     fn value(&self) -> Slice {
         match &self.newest {
             Some(item) => item.value.clone(),
-            None => self.merge.value(),
+            None => self.merge.merge.value(),
         }
     }
 
@@ -378,7 +391,7 @@ impl Visible {
                     return Ok((newest, gathered));
                 }
             }
-            let entry = self.merge.entry();
+            let entry = self.merge.merge.entry();
             if !is_above(&self.until, entry.key) {
                 return Ok((newest, gathered));
             }
@@ -390,7 +403,7 @@ impl Visible {
                 return Ok((newest, gathered));
             }
             if entry.sequence <= self.sequence {
-                let item = self.merge.item();
+                let item = self.merge.merge.item();
                 if item.kind == Kind::Operand {
                     let gathered = gathered.get_or_insert_with(|| {
                         let base = newest.take().filter(|base| base.kind == Kind::Value);

@@ -17,6 +17,7 @@ use crate::services::Services;
 use crate::version::Version;
 
 use super::counters::LookupCounters;
+use super::lazy_merge::ScanCounters;
 use super::tombstone_gaps::Gaps;
 use super::view::View;
 use super::work_times::WorkTimes;
@@ -45,6 +46,7 @@ pub(crate) struct Tree {
     /// Highest sequence of any entry that was dropped with its run since `open`.
     dropped: AtomicU64,
     lookups: LookupCounters,
+    scans: Arc<ScanCounters>,
     work_times: WorkTimes,
     opened: Instant,
 }
@@ -72,6 +74,7 @@ impl Tree {
             gaps: Arc::default(),
             dropped: AtomicU64::new(0),
             lookups: LookupCounters::default(),
+            scans: Arc::default(),
             work_times: WorkTimes::since(services.now_ms()),
             opened: Instant::now(),
         }
@@ -222,6 +225,10 @@ impl Tree {
     #[inline]
     pub(crate) fn lookups(&self) -> &LookupCounters {
         &self.lookups
+    }
+
+    pub(crate) fn scans(&self) -> &Arc<ScanCounters> {
+        &self.scans
     }
 
     pub(crate) fn work_times(&self) -> &WorkTimes {

@@ -33,6 +33,7 @@ mod model;
 mod mounts;
 mod operands;
 mod partial_block_reads;
+mod range_filters;
 mod reads;
 mod rebuild;
 mod recovery;

@@ -6,7 +6,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use criba::sim::{Memory, Survivors};
-use criba::{BloomierBits, Compression, Db, Durability, FilterPolicy, FilterResidency, Snapshot};
+use criba::{
+    BloomierBits, Compression, Db, Durability, FilterPolicy, FilterResidency, RangeFilterPolicy,
+    Snapshot,
+};
 use proptest::prelude::*;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -131,6 +134,7 @@ impl Operation {
 #[derive(Clone, Debug)]
 struct Settings {
     filter: FilterPolicy,
+    range_filter: RangeFilterPolicy,
     residency: FilterResidency,
     compression: Compression,
     block_bytes: u32,
@@ -166,6 +170,12 @@ fn settings() -> impl Strategy<Value = Settings> {
         FilterPolicy::Budget { bits_per_key: 1.5 },
         FilterPolicy::Budget { bits_per_key: 9.0 },
     ];
+    // With enough bits for the header also where there are few keys.
+    let range_filters = vec![
+        RangeFilterPolicy::None,
+        RangeFilterPolicy::Bits { bits_per_key: 12.0 },
+        RangeFilterPolicy::Bits { bits_per_key: 64.0 },
+    ];
     let residencies = vec![
         FilterResidency::Pinned,
         FilterResidency::Cached { bytes: 8192 },
@@ -173,6 +183,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     ];
     (
         prop::sample::select(filters),
+        prop::sample::select(range_filters),
         prop::sample::select(residencies),
         prop::sample::select(vec![
             Compression::None,
@@ -188,6 +199,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         .prop_map(
             |(
                 filter,
+                range_filter,
                 residency,
                 compression,
                 block_bytes,
@@ -197,6 +209,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 threads,
             )| Settings {
                 filter,
+                range_filter,
                 residency,
                 compression,
                 block_bytes,
@@ -212,6 +225,7 @@ fn open(memory: &Memory, settings: &Settings) -> Db {
     Db::builder("model")
         .storage(Arc::new(memory.clone()))
         .filter(settings.filter)
+        .range_filter(settings.range_filter)
         .filter_residency(settings.residency)
         .compression(settings.compression)
         .block_bytes(settings.block_bytes)
@@ -442,6 +456,7 @@ fn cases() -> u32 {
 fn synced_writes_survive_power_loss_one_by_one() {
     let settings = Settings {
         filter: FilterPolicy::default(),
+        range_filter: RangeFilterPolicy::Bits { bits_per_key: 64.0 },
         residency: FilterResidency::Pinned,
         compression: Compression::None,
         block_bytes: 4096,

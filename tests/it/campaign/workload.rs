@@ -8,7 +8,8 @@ use criba::operator::{Append, MergeOperator as _};
 use criba::sim::{History, Memory, Survivors};
 use criba::storage::Storage;
 use criba::{
-    Access, Batch, BloomierBits, Builder, Compaction, Db, Durability, Error, FilterPolicy, Snapshot,
+    Access, Batch, BloomierBits, Builder, Compaction, Db, Durability, Error, FilterPolicy,
+    RangeFilterPolicy, Snapshot,
 };
 
 use super::lives::Plot;
@@ -370,7 +371,12 @@ impl<'a> Life<'a> {
             true => builder,
             false => builder_without_operator,
         };
-        let builder = of((self.layer)(self.memory.clone())).filter(policy);
+        let range = match self.rebuilds % 2 {
+            0 => RangeFilterPolicy::None,
+            _ => RangeFilterPolicy::Bits { bits_per_key: 64.0 },
+        };
+        let builder = of((self.layer)(self.memory.clone()));
+        let builder = builder.filter(policy).range_filter(range);
         (self.plot.settings)(builder)
     }
 

@@ -9,7 +9,7 @@ use super::filter::{Answer, Filter};
 use super::reader::{Reader, checksum, shown};
 
 const TRAILER: usize = 16;
-const FOOTER: usize = 104;
+const FOOTER: usize = 124;
 const PAGE_WORDS: usize = 511;
 
 /// Offsets and checksums from the footer.
@@ -17,10 +17,13 @@ const PAGE_WORDS: usize = 511;
 struct Footer {
     data_end: usize,
     filter_start: usize,
+    range_start: usize,
     filter_header: usize,
+    range_header: usize,
     index: usize,
     properties: usize,
-    sums: [u32; 3],
+    /// Of filter header, range filter header, index and properties.
+    sums: [u32; 4],
 }
 
 #[derive(Debug)]
@@ -93,11 +96,11 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
     let properties_end = bytes.len() - FOOTER;
     dump.push_str("  properties\n");
     let payload = file.region((footer.properties, properties_end), 4, dump);
-    assert_eq!(payload.sum, footer.sums[2]);
+    assert_eq!(payload.sum, footer.sums[3]);
     let (counts, sketches, filter) = properties(&payload, meta, dump);
     dump.push_str("  index\n");
     let payload = file.region((footer.index, footer.properties), 3, dump);
-    assert_eq!(payload.sum, footer.sums[1]);
+    assert_eq!(payload.sum, footer.sums[2]);
     let fences = index(&payload, footer.data_end, dump);
     let (mut entries, places) = blocks(file, &fences, dump);
     entries
@@ -120,7 +123,7 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
     match filter {
         None => {
             assert_eq!(footer.filter_start, footer.data_end);
-            assert_eq!(footer.filter_header, footer.index);
+            assert_eq!(footer.filter_header, footer.range_header);
             assert_eq!(footer.sums[0], 0);
         }
         Some(filter) => check_filter(file, &footer, &filter, (&places, state), dump),
@@ -134,7 +137,7 @@ fn footer(file: File<'_>, meta: &Meta, store_id: u128, dump: &mut String) -> Foo
     let mut reader = Reader::new(bytes, start);
     reader.title("  footer");
     assert_eq!(reader.bytes(8, "magic"), b"cribaseg");
-    assert_eq!(reader.u16("version"), 2);
+    assert_eq!(reader.u16("version"), 3);
     reader.zeros(6, "reserved");
     assert_eq!(reader.u64("segment"), meta.id);
     assert_eq!(reader.u128("store id"), store_id);
@@ -143,12 +146,19 @@ fn footer(file: File<'_>, meta: &Meta, store_id: u128, dump: &mut String) -> Foo
     let mut footer = Footer {
         data_end: offset("end of data blocks"),
         filter_start: offset("filter pages"),
+        range_start: offset("range filter pages"),
         filter_header: offset("filter header"),
+        range_header: offset("range filter header"),
         index: offset("index"),
         properties: offset("properties"),
-        sums: [0; 3],
+        sums: [0; 4],
     };
-    let names = ["filter header", "index", "properties"];
+    let names = [
+        "filter header",
+        "range filter header",
+        "index",
+        "properties",
+    ];
     for (sum, name) in footer.sums.iter_mut().zip(names) {
         let stored = reader.bytes(4, &format!("checksum of {name}"));
         *sum = u32::from_le_bytes(stored.try_into().unwrap());
@@ -181,6 +191,9 @@ fn properties(
     assert_eq!(reader.prefixed("last key"), meta.last_key);
     let sketches = ["sketch of values", "sketch of deleted keys"];
     let sketches = sketches.map(|name| sketch(&reader.prefixed(name)));
+    // No golden store has range filters.
+    assert_eq!(reader.u8("range filter"), 0);
+    assert_eq!(reader.u8("refuted gaps"), 0);
     let kind = reader.u8("filter kind");
     let filter = (kind != 0).then(|| FilterProperties {
         kind,
@@ -421,7 +434,7 @@ fn check_filter(
     } else {
         assert_eq!(footer.filter_start, footer.data_end);
     }
-    let mut reader = Reader::new(&file.bytes[..footer.filter_header], 0);
+    let mut reader = Reader::new(&file.bytes[..footer.range_start], 0);
     reader.quiet(footer.filter_start);
     let mut words = Vec::new();
     while words.len() < properties.words {
@@ -443,7 +456,7 @@ fn check_filter(
     assert!(reader.is_at_end());
     reader.title("  filter header");
     dump.push_str(&reader.dump);
-    let payload = file.region((footer.filter_header, footer.index), 2, dump);
+    let payload = file.region((footer.filter_header, footer.range_header), 2, dump);
     assert_eq!(payload.sum, footer.sums[0]);
     let mut reader = Reader::new(payload.bytes, payload.start);
     let filter = Filter::decode(&mut reader, properties.kind, words);

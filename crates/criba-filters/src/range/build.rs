@@ -165,8 +165,8 @@ impl Builder {
         }
     }
 
-    /// Builds the filter with about so many bits for each key, header included, [`BITS_MIN`] to
-    /// [`BITS_MAX`]. `None` if there are too few bits for any, or no keys. The builder is empty then.
+    /// Builds the filter with about so many bits for each key, [`BITS_MIN`] to [`BITS_MAX`]; the header,
+    /// of some hundred bytes, is not counted. `None` if there are too few bits for any, or no keys. The builder is empty then.
     ///
     /// [`BITS_MIN`]: super::BITS_MIN
     /// [`BITS_MAX`]: super::BITS_MAX
@@ -186,10 +186,8 @@ impl Builder {
         let sampled = self.blocks.iter().skip(stride / 2).step_by(stride);
         let samples: Vec<BlockCodes> = sampled.map(|block| self.codes(&coder, block)).collect();
         let typical = typical(&samples);
-        let mut header = Vec::new();
-        coder.encode(&mut header);
-        let fixed_bits = (header.len() + FIXED_BYTES + self.blocks.len()) as f64 * 8.0;
-        let bits_per_key = bits_per_key - fixed_bits / keys as f64;
+        // The lengths of the blocks, about.
+        let bits_per_key = bits_per_key - self.blocks.len() as f64 * 8.0 / keys as f64;
         let resolution = resolution_for(&samples, typical, bits_per_key)?;
         let refuted = gaps::refuted(&samples, resolution);
         let mut header = Vec::new();
@@ -217,9 +215,6 @@ impl Builder {
         })
     }
 }
-
-/// The header but for coder and lengths.
-const FIXED_BYTES: usize = 2 + 2 + 4 + 4 + 8;
 
 fn put_len(len: usize, header: &mut Vec<u8>) -> Option<()> {
     match u8::try_from(len) {

@@ -12,7 +12,8 @@
 //! 1. Codes are monotone: of two keys the greater one has no smaller code. The intervals of two
 //!    keys are the same up to the symbol where they differ, and disjoint and in order from there.
 //! 2. A code looks at the first [`SYMBOLS_MAX`] symbols at most; that rounds downward.
-//! 3. A symbol without a frequency ends the code, at the place where its interval would be.
+//! 3. A symbol without a frequency ends the code, at the place where its interval would be. The keys of
+//!    the segment have no such symbol.
 
 use crate::Result;
 use crate::fields::{Fields, require};
@@ -36,8 +37,8 @@ const ANY: u16 = 256;
 const TABLE_BITS_PER_KEY: f64 = 0.25;
 
 /// Bytes of a table on disk, and of each of its symbols.
-const TABLE_BYTES: usize = 4;
-const SYMBOL_BYTES: usize = 4;
+const TABLE_BYTES: usize = 5;
+const SYMBOL_BYTES: usize = 2;
 
 /// Sums of frequencies: symbol `s` has those from `sums[s]` to below `sums[s + 1]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,56 +55,53 @@ impl Table {
         Table { sums }
     }
 
-    /// Each symbol that came has a frequency of at least one.
-    fn of_counts(counts: &[u32; SYMBOLS]) -> Table {
-        let all: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-        let distinct = counts.iter().filter(|&&count| count > 0).count() as u64;
-        let frequency = |&count: &u32| match count {
-            0 => 0,
-            count => (1 + (SUM_MAX - distinct) * u64::from(count) / all) as u16,
-        };
+    /// A symbol has this part of all weights.
+    fn of_weights(weights: &[u8; SYMBOLS]) -> Table {
+        let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         let mut frequencies = [0; SYMBOLS];
-        for (to, count) in frequencies.iter_mut().zip(counts) {
-            *to = frequency(count);
+        for (frequency, &weight) in frequencies.iter_mut().zip(weights) {
+            *frequency = (SUM_MAX * u64::from(weight) / all.max(1)) as u16;
         }
         Table::of_frequencies(&frequencies)
     }
+}
 
-    fn symbols(&self) -> impl Iterator<Item = (u16, u16)> {
-        let frequencies = self.sums.windows(2).map(|pair| pair[1] - pair[0]);
-        (0..)
-            .zip(frequencies)
-            .filter(|(_, frequency)| *frequency > 0)
-    }
+/// How often each symbol comes, by one byte: at least 1 for a symbol that comes at all.
+fn weights_of(counts: &[u32; SYMBOLS]) -> [u8; SYMBOLS] {
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    counts.map(|count| match count {
+        0 => 0,
+        count => (u64::from(count) * 255 / u64::from(most)).max(1) as u8,
+    })
+}
 
-    fn encode(&self, context: u16, out: &mut Vec<u8>) {
-        let count = self.symbols().count() as u16;
-        out.extend_from_slice(&context.to_le_bytes());
-        out.extend_from_slice(&count.to_le_bytes());
-        for (symbol, frequency) in self.symbols() {
-            out.extend_from_slice(&symbol.to_le_bytes());
-            out.extend_from_slice(&frequency.to_le_bytes());
-        }
+fn encode_weights(context: u16, weights: &[u8; SYMBOLS], out: &mut Vec<u8>) {
+    let [end, bytes @ ..] = weights;
+    let used = || (0..=255_u8).zip(bytes).filter(|(_, weight)| **weight > 0);
+    out.extend_from_slice(&context.to_le_bytes());
+    out.push(*end);
+    out.extend_from_slice(&(used().count() as u16).to_le_bytes());
+    for (byte, weight) in used() {
+        out.extend_from_slice(&[byte, *weight]);
     }
+}
 
-    fn decode(fields: &mut Fields<'_>) -> Result<Table> {
-        let count = fields.u16("a table is cut short")?;
-        let mut frequencies = [0; SYMBOLS];
-        let (mut from, mut sum) = (0, 0);
-        for _ in 0..count {
-            let symbol = usize::from(fields.u16("a table is cut short")?);
-            let frequency = fields.u16("a table is cut short")?;
-            sum += u64::from(frequency);
-            let ascends = (from..SYMBOLS).contains(&symbol) && frequency > 0;
-            require(
-                ascends && sum <= SUM_MAX,
-                "a table is not in order, or sums to too much",
-            )?;
-            frequencies[symbol] = frequency;
-            from = symbol + 1;
-        }
-        Ok(Table::of_frequencies(&frequencies))
+fn decode_weights(fields: &mut Fields<'_>) -> Result<[u8; SYMBOLS]> {
+    const CUT: &str = "a table is cut short";
+    let mut weights = [0; SYMBOLS];
+    weights[0] = fields.u8(CUT)?;
+    let mut from = 0;
+    for _ in 0..fields.u16(CUT)? {
+        let [byte, weight] = fields.array(CUT)?;
+        let symbol = usize::from(byte) + 1;
+        require(
+            symbol > from && weight > 0,
+            "symbols of a table are not in order",
+        )?;
+        weights[symbol] = weight;
+        from = symbol;
     }
+    Ok(weights)
 }
 
 /// Counts symbols by the byte before them.
@@ -147,11 +145,7 @@ impl Counts {
                 *sum = sum.saturating_add(*count);
             }
         }
-        let mut coder = Coder {
-            any: Table::of_counts(&all),
-            tables: Vec::new(),
-            by_context: [0; 256],
-        };
+        let mut coder = Coder::new(weights_of(&all));
         let contexts = &self.by_context[..256];
         let is_used = |counts: &[u32; SYMBOLS]| counts.iter().any(|&count| count > 0);
         let symbols = contexts.iter().flatten().filter(|&&count| count > 0);
@@ -162,7 +156,7 @@ impl Counts {
         }
         for (context, counts) in (0..=255).zip(contexts) {
             if is_used(counts) {
-                coder.push(context, Table::of_counts(counts));
+                coder.push(context, weights_of(counts));
             }
         }
         coder
@@ -174,22 +168,33 @@ impl Counts {
 pub(super) struct Coder {
     any: Table,
     /// Of contexts that have one of their own, in their order.
-    tables: Vec<(u8, Table)>,
+    tables: Vec<Table>,
+    /// The weights of all, for the disk.
+    weights: Vec<(u16, [u8; SYMBOLS])>,
     /// The place in `tables` of each context, and one more; 0 for those without.
     by_context: [u16; 256],
 }
 
 impl Coder {
-    fn push(&mut self, context: u8, table: Table) {
-        self.tables.push((context, table));
+    fn new(any: [u8; SYMBOLS]) -> Coder {
+        Coder {
+            any: Table::of_weights(&any),
+            tables: Vec::new(),
+            weights: vec![(ANY, any)],
+            by_context: [0; 256],
+        }
+    }
+
+    fn push(&mut self, context: u8, weights: [u8; SYMBOLS]) {
+        self.tables.push(Table::of_weights(&weights));
+        self.weights.push((context.into(), weights));
         self.by_context[usize::from(context)] = self.tables.len() as u16;
     }
 
     fn table(&self, context: Option<u8>) -> &Table {
         let at = context.map_or(0, |byte| self.by_context[usize::from(byte)]);
         let own = usize::from(at).checked_sub(1);
-        own.and_then(|at| self.tables.get(at))
-            .map_or(&self.any, |(_, table)| table)
+        own.and_then(|at| self.tables.get(at)).unwrap_or(&self.any)
     }
 
     /// The code of what a key has behind a prefix; `before` is the last byte of that.
@@ -216,14 +221,13 @@ impl Coder {
 
     /// Bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
-        (1 + self.tables.len()) * size_of::<[u16; SYMBOLS + 1]>()
+        (1 + self.tables.len()) * (size_of::<[u16; SYMBOLS + 1]>() + SYMBOLS)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(1 + self.tables.len() as u16).to_le_bytes());
-        self.any.encode(ANY, out);
-        for (context, table) in &self.tables {
-            table.encode((*context).into(), out);
+        out.extend_from_slice(&(self.weights.len() as u16).to_le_bytes());
+        for (context, weights) in &self.weights {
+            encode_weights(*context, weights, out);
         }
     }
 
@@ -234,18 +238,13 @@ impl Coder {
             first == ANY && count > 0,
             "the first table is not that for all contexts",
         )?;
-        let mut coder = Coder {
-            any: Table::decode(fields)?,
-            tables: Vec::new(),
-            by_context: [0; 256],
-        };
+        let mut coder = Coder::new(decode_weights(fields)?);
+        let mut from = 0;
         for _ in 1..count {
             let context = fields.u16("a table is cut short")?;
-            let last = coder.tables.last();
-            let ascends = last.is_none_or(|(last, _)| context > u16::from(*last));
-            require(ascends && context < ANY, "tables are not in order")?;
-            let table = Table::decode(fields)?;
-            coder.push(context as u8, table);
+            require((from..ANY).contains(&context), "tables are not in order")?;
+            coder.push(context as u8, decode_weights(fields)?);
+            from = context + 1;
         }
         Ok(coder)
     }
