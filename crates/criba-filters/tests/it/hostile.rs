@@ -2,8 +2,9 @@
 //! that can be used; never a panic, never more memory than there are bytes.
 
 use criba_filters::{
-    CountMin, CountSketch, CountingBloom, Delete, HyperLogLog, Insert, LayeredBloom, LogLog,
-    Membership, Sketch, SpaceSaving, SpectralBloom, TugOfWar,
+    AdaptiveCounting, CountMin, CountSketch, CountingBloom, Delete, HyperLogLog, Insert,
+    LayeredBloom, LogLog, Membership, Merge, MisraGries, Sketch, SpaceSaving, SpectralBloom,
+    TugOfWar,
 };
 
 use super::{SplitMix, hash};
@@ -174,12 +175,29 @@ fn keys_and_registers() {
             assert!(sketch.top(100).len() <= sketch.counters());
         }
     }
+    let mut sketch = MisraGries::with_counters(40).unwrap();
+    (0..100_u64).for_each(|key| sketch.add(key.to_le_bytes(), 3 * key + 1));
+    let exercise = |sketch: &mut MisraGries| {
+        (0..100_u64).for_each(|key| sketch.insert(key.to_le_bytes()));
+        sketch.add(b"", u64::MAX);
+        let mut other = sketch.clone();
+        other.merge(sketch).unwrap();
+        assert!(other.top(100).len() <= sketch.counters());
+    };
+    check(
+        &sketch.to_bytes(),
+        MisraGries::from_bytes,
+        MisraGries::to_bytes,
+        exercise,
+    );
     for keys in [5, 2000] {
         let mut sketch = HyperLogLog::with_index_bits(8).unwrap();
         let mut other = LogLog::with_index_bits(8).unwrap();
+        let mut third = AdaptiveCounting::with_index_bits(8).unwrap();
         for key in 0..keys {
             sketch.insert(hash(1, key));
             other.insert(hash(1, key));
+            third.insert(hash(1, key));
         }
         let exercise = |sketch: &mut HyperLogLog| {
             sketch.insert(hash(2, 1));
@@ -199,6 +217,16 @@ fn keys_and_registers() {
             &other.to_bytes(),
             LogLog::from_bytes,
             LogLog::to_bytes,
+            exercise,
+        );
+        let exercise = |sketch: &mut AdaptiveCounting| {
+            sketch.insert(hash(2, 1));
+            assert!(sketch.estimate().is_finite() && sketch.estimate() > 0.0);
+        };
+        check(
+            &third.to_bytes(),
+            AdaptiveCounting::from_bytes,
+            AdaptiveCounting::to_bytes,
             exercise,
         );
     }
