@@ -160,3 +160,48 @@ fn list(json: bool) -> Result<Exit, Failure> {
     output.finish()?;
     Ok(Exit::Done)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(keys: Option<u64>, bits: Option<u64>, probes: Option<u32>) -> (u64, Shape) {
+        let experiments = vec![catalog::BLOOM.to_owned()];
+        let args = LabArgs {
+            experiments,
+            list: false,
+            keys,
+            bits,
+            probes,
+            seed: 1,
+            json: false,
+            html: None,
+        };
+        let chosen = choose(&args.experiments).unwrap();
+        let bench = bench(&args, &chosen).unwrap();
+        (bench.keys, bench.shape)
+    }
+
+    /// Without options, the filter of the exercise; with keys alone, five bits for each.
+    #[test]
+    fn the_filter_of_bloom_has_the_size_asked_for() {
+        let exercise = Shape {
+            bits: 1000,
+            probes: 4,
+            keys: 200,
+        };
+        assert_eq!(shape(None, None, None), (200, exercise));
+        let larger = Shape {
+            bits: 1500,
+            keys: 300,
+            ..exercise
+        };
+        assert_eq!(shape(Some(300), None, None), (300, larger));
+        let other = Shape {
+            bits: 90,
+            probes: 3,
+            keys: 19,
+        };
+        assert_eq!(shape(Some(19), Some(90), Some(3)), (19, other));
+    }
+}

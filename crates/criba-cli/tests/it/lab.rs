@@ -165,8 +165,6 @@ fn one_small_filter_has_the_size_that_was_asked_for() {
     let above = number(exact, "expected") / formula;
     assert!((1.0005..1.01).contains(&above), "{above}");
     assert!((number(exact, "measured") / number(exact, "expected") - 1.0).abs() < 0.01);
-    // Without options it is that filter, too.
-    assert_eq!(all, lines(&stdout(&["lab", "bloom", "--json"])));
 }
 
 #[test]

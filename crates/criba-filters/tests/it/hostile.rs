@@ -192,6 +192,46 @@ fn keys() {
     );
 }
 
+/// Each rule of the bytes of Misra-Gries, broken by itself under a right checksum.
+#[test]
+fn misra_gries_refuses_what_it_cannot_have_written() {
+    let bytes = |head: [u64; 4], keys: &[(u64, &[u8])]| {
+        let mut bytes = MisraGries::with_counters(1).unwrap().to_bytes();
+        bytes.truncate(PAYLOAD);
+        bytes.extend(head.iter().flat_map(|field| field.to_le_bytes()));
+        for (count, key) in keys {
+            bytes.extend(count.to_le_bytes());
+            bytes.extend((key.len() as u64).to_le_bytes());
+            bytes.extend(*key);
+        }
+        seal(&mut bytes);
+        bytes
+    };
+    let read = |head, keys: &[(u64, &[u8])]| MisraGries::from_bytes(&bytes(head, keys));
+    // Counters, total, error, keys.
+    assert!(read([2, 9, 1, 2], &[(4, b"a"), (2, b"b")]).is_ok());
+    assert!(read([2, u64::MAX, 1, 1], &[(u64::MAX, b"a")]).is_ok());
+    for (head, keys, reason) in [
+        ([0, 0, 0, 0], &[][..], "out of bounds"),
+        ([1, 9, 0, 2], &[(4, &b"a"[..]), (2, b"b")], "more keys"),
+        ([2, 9, 1, 2], &[(4, b"a"), (0, b"b")], "a count is 0"),
+        ([2, 9, 1, 2], &[(2, b"a"), (4, b"b")], "not in their order"),
+        ([2, 9, 1, 2], &[(2, b"b"), (2, b"a")], "not in their order"),
+        ([2, 9, 1, 2], &[(4, b"a"), (2, b"a")], "there twice"),
+        (
+            [2, 8, 1, 2],
+            &[(4, b"a"), (2, b"b")],
+            "more than the stream",
+        ),
+        ([2, 9, u64::MAX, 0], &[], "more than the stream"),
+        ([2, 9, 1, 2], &[(4, b"a")], "cut short"),
+        ([2, 9, 1, 0], &[(4, b"a")], "after the last field"),
+    ] {
+        let error = read(head, keys).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}, {reason}");
+    }
+}
+
 #[test]
 fn registers() {
     for keys in [5, 2000] {
