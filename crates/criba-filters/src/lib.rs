@@ -41,8 +41,8 @@
 //!
 //! # Sketches
 //!
-//! `N` is the length of the stream. Each is a [`Sketch`], except for [`SpaceSaving`], which keeps
-//! the keys.
+//! `N` is the length of the stream. Each is a [`Sketch`], except for [`SpaceSaving`] and
+//! [`MisraGries`], which keep the keys.
 //!
 //! | structure | question | error | [`Merge`] | take back |
 //! |---|---|---|---|---|
@@ -52,7 +52,9 @@
 //! | [`LayeredBloom`] | the same, up to the number of layers | never less than that | yes | no |
 //! | [`TugOfWar`] | `F2`, the sum of the squares of all counts | `epsilon F2` | yes | yes |
 //! | [`SpaceSaving`] | the most frequent keys | never less; more by at most `N / k` | yes | no |
+//! | [`MisraGries`] | the most frequent keys | never more; less by at most `N / (k + 1)` | yes | no |
 //! | [`LogLog`] | how many distinct keys came | 1.30 / sqrt(registers) | yes | no |
+//! | [`AdaptiveCounting`] | how many distinct keys came | 1.33 / sqrt(registers) | yes | no |
 //! | [`HyperLogLog`] | how many distinct keys came | 1.04 / sqrt(registers) | yes | no |
 //!
 //! # Rules for all
@@ -93,8 +95,9 @@ pub use family::{
 pub use hash::{KeyHash, hash_key, mix, start_of};
 pub use prefetch::prefetch;
 pub use sketch::{
-    CountMin, CountSketch, Counter, CountingBloom, Distinct, Estimator, Geometric, Harmonic,
-    HyperLogLog, LayeredBloom, LogLog, SpaceSaving, SpectralBloom, TugOfWar, Update, store,
+    Adaptive, AdaptiveCounting, CountMin, CountSketch, Counter, CountingBloom, Distinct, Estimator,
+    Geometric, Harmonic, HyperLogLog, LayeredBloom, LogLog, MisraGries, SpaceSaving, SpectralBloom,
+    TugOfWar, Update, store,
 };
 pub use traits::{Delete, Insert, Lookup, Membership, Merge, Sketch};
 

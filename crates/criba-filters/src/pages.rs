@@ -13,6 +13,7 @@ struct Readme;
 
 pages! {
     Sketches = "sketches",
+    Adaptive = "filters/adaptive",
     Ams = "filters/ams",
     Blocked = "filters/blocked",
     Bloomier = "filters/bloomier",
@@ -28,6 +29,7 @@ pages! {
     Hybrid = "filters/hybrid",
     Hyperloglog = "filters/hyperloglog",
     Layered = "filters/layered",
+    MisraGries = "filters/misra-gries",
     Partitioned = "filters/partitioned",
     Peeled = "filters/peeled",
     Quotient = "filters/quotient",

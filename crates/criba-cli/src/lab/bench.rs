@@ -11,14 +11,35 @@ pub(crate) type Key = [u8; 16];
 const ROUNDS: usize = 3;
 
 /// Numbers of absent keys begin here.
-const ABSENT: u64 = 1 << 40;
+pub(crate) const ABSENT: u64 = 1 << 40;
 
 /// The setting of all experiments.
 pub(crate) struct Bench {
     pub(crate) seed: u64,
     /// Keys of a set, draws of a stream.
     pub(crate) keys: u64,
+    /// The filter of the experiment `bloom`.
+    pub(crate) shape: Shape,
     pub(crate) clock: Clock,
+}
+
+/// Size of one Bloom filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub(crate) bits: u64,
+    pub(crate) probes: u32,
+    pub(crate) keys: u64,
+}
+
+impl Default for Shape {
+    /// That of the exercise.
+    fn default() -> Shape {
+        Shape {
+            bits: 1000,
+            probes: 4,
+            keys: 200,
+        }
+    }
 }
 
 impl Bench {
@@ -26,6 +47,7 @@ impl Bench {
         Bench {
             seed,
             keys,
+            shape: Shape::default(),
             clock: Clock::best(),
         }
     }

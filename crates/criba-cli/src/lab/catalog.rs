@@ -2,7 +2,8 @@
 
 use super::bench::Bench;
 use super::exercises::{
-    bloom, combined, counting, distinct, frequencies, hashing, limits, maps, moments, top, tradeoff,
+    bloom, combined, counting, depth, directions, distinct, drift, frequencies, growth, hashing,
+    limits, maps, merged, moments, one_filter, rebuild, top, tradeoff, union,
 };
 use super::outcome::Outcome;
 use crate::exit::Failure;
@@ -16,8 +17,17 @@ pub(crate) struct Experiment {
     pub(crate) run: fn(&Bench) -> Result<Outcome, Failure>,
 }
 
+/// The experiment that has options of its own.
+pub(crate) const BLOOM: &str = "bloom";
+
 /// In the order in which they are run and printed.
 pub(crate) const ALL: &[Experiment] = &[
+    Experiment {
+        name: BLOOM,
+        exercise: "rates against the formula with m = 1000, k = 4, n = 200",
+        question: "Which rate does a small Bloom filter have, by the formula, by the exact one, and measured?",
+        run: one_filter::run,
+    },
     Experiment {
         name: "fill",
         exercise: "rate against theory over fill",
@@ -55,10 +65,34 @@ pub(crate) const ALL: &[Experiment] = &[
         run: hashing::cost,
     },
     Experiment {
+        name: "construction",
+        exercise: "construction time over m and k",
+        question: "How does the time to build a filter grow with its bits and its hash functions?",
+        run: hashing::construction,
+    },
+    Experiment {
         name: "wrong-size",
         exercise: "wrong n by 20 %",
         question: "What if a fifth more keys come than expected, or a fifth fewer?",
         run: bloom::by_wrong_size,
+    },
+    Experiment {
+        name: "growth",
+        exercise: "growth of n in time",
+        question: "What becomes of a filter whose keys become more and more: left alone, scalable, or rebuilt?",
+        run: growth::run,
+    },
+    Experiment {
+        name: "rebuild",
+        exercise: "the point at which a rebuild pays",
+        question: "After how many lookups has the rebuild of an over-full filter paid for itself?",
+        run: rebuild::run,
+    },
+    Experiment {
+        name: "drift",
+        exercise: "parameters that follow a change from transactional to analytical load",
+        question: "How is memory best shared between filter and cache while more and more lookups are of absent keys?",
+        run: drift::run,
     },
     Experiment {
         name: "ensemble",
@@ -77,6 +111,12 @@ pub(crate) const ALL: &[Experiment] = &[
         exercise: "scalable growth",
         question: "What does a filter cost that grows with its keys?",
         run: combined::scalable,
+    },
+    Experiment {
+        name: "union",
+        exercise: "union and intersection of filters with cardinalities",
+        question: "How many keys are in either of two filters, and in both, by their bits?",
+        run: union::run,
     },
     Experiment {
         name: "hierarchical",
@@ -121,6 +161,12 @@ pub(crate) const ALL: &[Experiment] = &[
         run: frequencies::by_exponent,
     },
     Experiment {
+        name: "depth",
+        exercise: "the error bound of count-min over width and depth",
+        question: "How does the error of count-min follow its bound over width and depth?",
+        run: depth::run,
+    },
+    Experiment {
         name: "moments",
         exercise: "the second moment of a stream",
         question: "How well does a tug of war tell how skewed a stream is, and at what cost?",
@@ -129,14 +175,26 @@ pub(crate) const ALL: &[Experiment] = &[
     Experiment {
         name: "top",
         exercise: "the most frequent keys of a stream",
-        question: "How many counters does space-saving need to find the most frequent keys?",
+        question: "How many counters do space-saving and Misra-Gries need to find the most frequent keys?",
         run: top::run,
     },
     Experiment {
         name: "distinct",
         exercise: "distinct keys of a stream",
-        question: "How well do LogLog and HyperLogLog count distinct keys, few and many?",
+        question: "How well do LogLog, adaptive counting and HyperLogLog count distinct keys, few and many?",
         run: distinct::run,
+    },
+    Experiment {
+        name: "merged",
+        exercise: "sketches of two nodes merged",
+        question: "Are the merged sketches of two nodes as good as one of both streams?",
+        run: merged::run,
+    },
+    Experiment {
+        name: "directions",
+        exercise: "frequent directions of a matrix",
+        question: "How well do a few rows stand for a large matrix, chosen by frequent directions or by chance?",
+        run: directions::run,
     },
     Experiment {
         name: "tradeoff",

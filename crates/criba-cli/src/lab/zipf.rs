@@ -31,6 +31,15 @@ impl Zipf {
         }
     }
 
+    /// The share of all draws that so many of the most frequent keys have.
+    pub(crate) fn share(&self, keys: u64) -> f64 {
+        let all = self.sums.last().copied().unwrap_or(1.0);
+        let place = keys.min(self.sums.len() as u64) as usize;
+        place
+            .checked_sub(1)
+            .map_or(0.0, |last| self.sums[last] / all)
+    }
+
     /// Draws so many keys.
     pub(crate) fn draw(&self, bench: &Bench, count: u64) -> Vec<u64> {
         let mut random = bench.random(self.sums.len() as u64);
@@ -101,6 +110,9 @@ mod tests {
                 "{key}: {found} {expected}"
             );
         }
+        let law = Zipf::new(10_000, 1.0);
+        assert!((law.share(2) - 1.5 / harmonic).abs() < 1e-12);
+        assert_eq!((law.share(0), law.share(20_000)), (0.0, 1.0));
         let even = Stream::new(&bench, 0.0);
         assert!(even.counts.values().all(|count| *count < 25));
         assert_eq!(even.draws.len(), 40_000);

@@ -63,7 +63,8 @@ fn every_experiment_measures_what_theory_expects() {
             );
         }
     }
-    let listed = lines(&stdout(&["lab", "--list", "--json"]));
+    let mut listed = lines(&stdout(&["lab", "--list", "--json"]));
+    listed.retain(|line| line["experiment"].is_string());
     let page = std::fs::read_to_string(page.path()).unwrap();
     for experiment in &listed {
         let name = experiment["experiment"].as_str().unwrap();
@@ -128,8 +129,86 @@ fn an_unknown_experiment_is_told_those_there_are() {
     ] {
         assert!(error.contains(expected), "{error}");
     }
-    for line in ["lab --keys 5", "lab --list counting", "lab --seed x"] {
+    for line in [
+        "lab --keys 5",
+        "lab --list counting",
+        "lab --seed x",
+        "lab --list --bits 9",
+        "lab bloom --bits 0",
+        "lab bloom --probes 65",
+    ] {
         let arguments: Vec<&str> = line.split(' ').collect();
         assert_eq!(criba(&arguments).status.code(), Some(2), "{line}");
     }
+}
+
+/// m = 1000, k = 4, n = 200: three numbers of the same size, and the exact one is the greater.
+#[test]
+fn one_small_filter_has_the_size_that_was_asked_for() {
+    let exercise = "lab bloom --bits 1000 --probes 4 --keys 200 --json";
+    let arguments: Vec<&str> = exercise.split(' ').collect();
+    let all = lines(&stdout(&arguments));
+    let find = |quantity: &str| {
+        all.iter()
+            .find(|line| {
+                (&line["structure"], &line["keys"], &line["quantity"])
+                    == (&"xxh3".into(), &200.into(), &quantity.into())
+            })
+            .unwrap()
+    };
+    let rate = find("false-positive rate");
+    assert_eq!((&rate["m"], &rate["k"]), (&1000.into(), &4.into()));
+    let number = |line: &Value, field: &str| line[field].as_f64().unwrap();
+    let formula = (1.0 - (1.0 - 0.001_f64).powi(800)).powi(4);
+    assert!((number(rate, "expected") - formula).abs() < 1e-12);
+    let exact = find("rate from bits, exact formula");
+    let above = number(exact, "expected") / formula;
+    assert!((1.0005..1.01).contains(&above), "{above}");
+    assert!((number(exact, "measured") / number(exact, "expected") - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn options_of_bloom_are_refused_for_others() {
+    for (line, expected) in [
+        ("lab fill --bits 1000", "of the experiment bloom alone"),
+        ("lab bloom fill --probes 4", "of the experiment bloom alone"),
+        ("lab --bits 1000", "of the experiment bloom alone"),
+        (
+            "lab bloom fill --keys 200",
+            "only `criba lab bloom` takes fewer",
+        ),
+    ] {
+        let output = criba(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+    assert!(stdout(&["lab", "bloom", "--keys", "1"]).contains("blake2b"));
+}
+
+/// `docs/exercises.md` answers the exercises that the list names, with the same commands.
+#[test]
+fn every_exercise_is_answered() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/exercises.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let mut listed = lines(&stdout(&["lab", "--list", "--json"]));
+    listed.retain(|line| line["command"].is_string());
+    let text = stdout(&["lab", "--list"]);
+    assert!(listed.len() > 40, "{} exercises", listed.len());
+    for line in &listed {
+        let (exercise, command) = (line["exercise"].as_str(), line["command"].as_str());
+        let (exercise, command) = (exercise.unwrap(), command.unwrap());
+        let row = format!("\n| {exercise} | `{command}` | ");
+        let answer = page.split_once(&row).map(|(_, rest)| rest);
+        let answer = answer.and_then(|rest| rest.lines().next());
+        let answer = answer.unwrap_or_else(|| panic!("no row {row}"));
+        assert!(answer.ends_with(" |") && answer.len() > 3, "{row}{answer}");
+        assert!(
+            text.contains(&format!("\n{command}\n    {exercise}\n")),
+            "{command}"
+        );
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| ")).count();
+    // One row is the head of the table.
+    assert_eq!(rows, listed.len() + 1);
 }

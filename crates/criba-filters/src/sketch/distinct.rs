@@ -1,5 +1,5 @@
-//! Registers of ranks and what is estimated from them: what LogLog and HyperLogLog have in common,
-//! which is all but the estimate.
+//! Registers of ranks and what is estimated from them: what LogLog, adaptive counting and HyperLogLog have
+//! in common, which is all but the estimate.
 
 use std::marker::PhantomData;
 
@@ -25,7 +25,8 @@ pub trait Estimator {
     fn estimate(counts: &Histogram, index_bits: u8) -> f64;
 }
 
-/// A count of distinct keys: [`LogLog`](super::LogLog), [`HyperLogLog`](super::HyperLogLog).
+/// A count of distinct keys: [`LogLog`](super::LogLog),
+/// [`AdaptiveCounting`](super::AdaptiveCounting), [`HyperLogLog`](super::HyperLogLog).
 ///
 /// ```
 /// use criba_filters::{Distinct, Estimator, Harmonic, Sketch};

@@ -2,6 +2,7 @@
 //! which came most often, how unevenly they are spread. The front page of the crate has the table
 //! of all.
 
+mod adaptive;
 mod count_min;
 mod count_sketch;
 mod counting;
@@ -10,6 +11,7 @@ mod ertl;
 mod hyperloglog;
 mod layered;
 mod loglog;
+mod misra_gries;
 mod rank_bytes;
 mod registers;
 mod rows;
@@ -20,6 +22,7 @@ mod spectral;
 pub mod store;
 mod tug_of_war;
 
+pub use adaptive::{Adaptive, AdaptiveCounting};
 pub use count_min::{CountMin, Update};
 pub use count_sketch::CountSketch;
 pub use counting::CountingBloom;
@@ -27,6 +30,7 @@ pub use distinct::{Distinct, Estimator};
 pub use hyperloglog::{Harmonic, HyperLogLog};
 pub use layered::LayeredBloom;
 pub use loglog::{Geometric, LogLog};
+pub use misra_gries::MisraGries;
 pub use space_saving::{Counter, SpaceSaving};
 pub use spectral::SpectralBloom;
 pub use tug_of_war::TugOfWar;

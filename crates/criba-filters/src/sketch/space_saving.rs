@@ -11,8 +11,8 @@
 //! lookup and `log2 k` steps in a heap (the paper's list of buckets would save these for counts of
 //! one).
 //!
-//! It has to name keys, so it is the one structure of the crate that takes keys and not their
-//! hashes.
+//! It has to name keys, so it takes keys and not their hashes, as
+//! [`MisraGries`](super::MisraGries) does, which counts from below.
 //!
 //! Merging (Agarwal, Cormode, Huang, Phillips, Wei, Yi, "Mergeable summaries", 2012, section 3)
 //! keeps the bounds for both streams together, but is not the summary of both in one: which of

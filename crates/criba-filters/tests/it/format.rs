@@ -3,8 +3,8 @@
 
 use criba_filters::KeyHash;
 use criba_filters::{
-    CountMin, CountSketch, CountingBloom, HyperLogLog, Insert, LayeredBloom, LogLog, Membership,
-    Sketch, SpaceSaving, SpectralBloom, TugOfWar,
+    AdaptiveCounting, CountMin, CountSketch, CountingBloom, HyperLogLog, Insert, LayeredBloom,
+    LogLog, Membership, MisraGries, Sketch, SpaceSaving, SpectralBloom, TugOfWar,
 };
 
 /// 50 hashes, each once, twice or three times.
@@ -30,6 +30,7 @@ fn bytes_are_those_of_the_format() {
     let mut count_sketch = CountSketch::with_shape(20, 3).unwrap();
     let mut tug = TugOfWar::with_shape(70, 1).unwrap();
     let mut loglog = LogLog::with_index_bits(4).unwrap();
+    let mut adaptive = AdaptiveCounting::with_index_bits(9).unwrap();
     let mut hyper = HyperLogLog::with_index_bits(9).unwrap();
     for hash in stream() {
         counting.insert(hash).unwrap();
@@ -39,11 +40,16 @@ fn bytes_are_those_of_the_format() {
         count_sketch.insert(hash);
         tug.insert(hash);
         loglog.insert(hash);
+        adaptive.insert(hash);
         hyper.insert(hash);
     }
     let mut top = SpaceSaving::with_counters(4).unwrap();
     for key in ["often", "b", "often", "a", "often"] {
         top.insert(key.as_bytes());
+    }
+    let mut below = MisraGries::with_counters(2).unwrap();
+    for key in ["often", "b", "often", "a", "often", "b"] {
+        below.insert(key.as_bytes());
     }
     check(&counting.to_bytes(), "CBLM", 92, 0x1263_78e7);
     check(&spectral.to_bytes(), "SPEC", 445, 0x3426_c6d7);
@@ -52,6 +58,8 @@ fn bytes_are_those_of_the_format() {
     check(&count_sketch.to_bytes(), "CSKT", 513, 0xa24c_2b45);
     check(&tug.to_bytes(), "TUGW", 593, 0x2017_be22);
     check(&top.to_bytes(), "SPSV", 127, 0x7e74_7252);
+    check(&below.to_bytes(), "MIGR", 94, 0xe330_bac1);
     check(&loglog.to_bytes(), "LOGL", 42, 0x4745_9cc1);
+    check(&adaptive.to_bytes(), "ADAP", 176, 0x3474_d3ff);
     check(&hyper.to_bytes(), "HYLL", 176, 0xa1a6_0e12);
 }

@@ -2,8 +2,9 @@
 //! that can be used; never a panic, never more memory than there are bytes.
 
 use criba_filters::{
-    CountMin, CountSketch, CountingBloom, Delete, HyperLogLog, Insert, LayeredBloom, LogLog,
-    Membership, Sketch, SpaceSaving, SpectralBloom, TugOfWar,
+    AdaptiveCounting, CountMin, CountSketch, CountingBloom, Delete, HyperLogLog, Insert,
+    LayeredBloom, LogLog, Membership, Merge, MisraGries, Sketch, SpaceSaving, SpectralBloom,
+    TugOfWar,
 };
 
 use super::{SplitMix, hash};
@@ -154,7 +155,7 @@ fn frequencies() {
 }
 
 #[test]
-fn keys_and_registers() {
+fn keys() {
     let mut sketch = SpaceSaving::with_counters(40).unwrap();
     (0..100_u64).for_each(|key| sketch.insert(key.to_le_bytes()));
     let bytes = sketch.to_bytes();
@@ -174,12 +175,73 @@ fn keys_and_registers() {
             assert!(sketch.top(100).len() <= sketch.counters());
         }
     }
+    let mut sketch = MisraGries::with_counters(40).unwrap();
+    (0..100_u64).for_each(|key| sketch.add(key.to_le_bytes(), 3 * key + 1));
+    let exercise = |sketch: &mut MisraGries| {
+        (0..100_u64).for_each(|key| sketch.insert(key.to_le_bytes()));
+        sketch.add(b"", u64::MAX);
+        let mut other = sketch.clone();
+        other.merge(sketch).unwrap();
+        assert!(other.top(100).len() <= sketch.counters());
+    };
+    check(
+        &sketch.to_bytes(),
+        MisraGries::from_bytes,
+        MisraGries::to_bytes,
+        exercise,
+    );
+}
+
+/// Each rule of the bytes of Misra-Gries, broken by itself under a right checksum.
+#[test]
+fn misra_gries_refuses_what_it_cannot_have_written() {
+    let bytes = |head: [u64; 4], keys: &[(u64, &[u8])]| {
+        let mut bytes = MisraGries::with_counters(1).unwrap().to_bytes();
+        bytes.truncate(PAYLOAD);
+        bytes.extend(head.iter().flat_map(|field| field.to_le_bytes()));
+        for (count, key) in keys {
+            bytes.extend(count.to_le_bytes());
+            bytes.extend((key.len() as u64).to_le_bytes());
+            bytes.extend(*key);
+        }
+        seal(&mut bytes);
+        bytes
+    };
+    let read = |head, keys: &[(u64, &[u8])]| MisraGries::from_bytes(&bytes(head, keys));
+    // Counters, total, error, keys.
+    assert!(read([2, 9, 1, 2], &[(4, b"a"), (2, b"b")]).is_ok());
+    assert!(read([2, u64::MAX, 1, 1], &[(u64::MAX, b"a")]).is_ok());
+    for (head, keys, reason) in [
+        ([0, 0, 0, 0], &[][..], "out of bounds"),
+        ([1, 9, 0, 2], &[(4, &b"a"[..]), (2, b"b")], "more keys"),
+        ([2, 9, 1, 2], &[(4, b"a"), (0, b"b")], "a count is 0"),
+        ([2, 9, 1, 2], &[(2, b"a"), (4, b"b")], "not in their order"),
+        ([2, 9, 1, 2], &[(2, b"b"), (2, b"a")], "not in their order"),
+        ([2, 9, 1, 2], &[(4, b"a"), (2, b"a")], "there twice"),
+        (
+            [2, 8, 1, 2],
+            &[(4, b"a"), (2, b"b")],
+            "more than the stream",
+        ),
+        ([2, 9, u64::MAX, 0], &[], "more than the stream"),
+        ([2, 9, 1, 2], &[(4, b"a")], "cut short"),
+        ([2, 9, 1, 0], &[(4, b"a")], "after the last field"),
+    ] {
+        let error = read(head, keys).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}, {reason}");
+    }
+}
+
+#[test]
+fn registers() {
     for keys in [5, 2000] {
         let mut sketch = HyperLogLog::with_index_bits(8).unwrap();
         let mut other = LogLog::with_index_bits(8).unwrap();
+        let mut third = AdaptiveCounting::with_index_bits(8).unwrap();
         for key in 0..keys {
             sketch.insert(hash(1, key));
             other.insert(hash(1, key));
+            third.insert(hash(1, key));
         }
         let exercise = |sketch: &mut HyperLogLog| {
             sketch.insert(hash(2, 1));
@@ -199,6 +261,16 @@ fn keys_and_registers() {
             &other.to_bytes(),
             LogLog::from_bytes,
             LogLog::to_bytes,
+            exercise,
+        );
+        let exercise = |sketch: &mut AdaptiveCounting| {
+            sketch.insert(hash(2, 1));
+            assert!(sketch.estimate().is_finite() && sketch.estimate() > 0.0);
+        };
+        check(
+            &third.to_bytes(),
+            AdaptiveCounting::from_bytes,
+            AdaptiveCounting::to_bytes,
             exercise,
         );
     }

@@ -172,7 +172,8 @@ pub(crate) fn scalable(bench: &Bench) -> Result<Outcome, Failure> {
                 .with("layers", set.layers().len() as u64)
                 .bits(set.bits() as f64, count as u64);
             let measured = passing(&set, &absent);
-            outcome.at_most(&subject, FALSE_POSITIVES, (set.bound(), measured));
+            let trials = absent.len() as u64;
+            outcome.at_most_share(&subject, FALSE_POSITIVES, (set.bound(), measured), trials);
             let time = lookup_time(bench, &set, &absent)?;
             outcome.measured(&subject, LOOKUP, time);
         }

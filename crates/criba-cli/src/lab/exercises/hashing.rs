@@ -4,7 +4,7 @@ use criba_filters::{Classic, Design, Hashing, Insert as _, Membership, hash_key}
 
 use crate::exit::Failure;
 use crate::lab::bench::{Bench, made};
-use crate::lab::outcome::{Axes, FALSE_POSITIVES, INSERT, LOOKUP, Outcome, Subject};
+use crate::lab::outcome::{Axes, FALSE_POSITIVES, INSERT, LOOKUP, Outcome, Quantity, Subject};
 use crate::lab::sets::{fill, lookup_time, passing};
 
 const FAMILIES: [Hashing; 4] = [
@@ -16,6 +16,12 @@ const FAMILIES: [Hashing; 4] = [
 
 /// Those that differ in cost.
 const COSTS: [Hashing; 3] = [Hashing::Xxh3, Hashing::Enhanced, Hashing::Blake2b];
+
+const BUILD: Quantity = Quantity::number("build ns");
+const BUILD_PER_BIT: Quantity = Quantity::number("build ns per probe");
+
+/// Most keys of which filters are built: the largest one has 256 MiB then.
+const BUILD_KEYS_MAX: u64 = 1 << 20;
 
 /// Most keys of an experiment in which BLAKE2b takes part.
 const KEYS_MAX: u64 = 50_000;
@@ -96,6 +102,42 @@ pub(crate) fn cost(bench: &Bench) -> Result<Outcome, Failure> {
     }
     outcome.plot(LOOKUP, "probes", Axes::Vertical);
     outcome.note("lookups of keys that are there: all k bits are asked");
+    Ok(outcome)
+}
+
+/// Building over the bits and the number of hash functions, from an array that fits the nearest cache to
+/// one that fits none.
+pub(crate) fn construction(bench: &Bench) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::default();
+    let count = bench.keys.min(BUILD_KEYS_MAX);
+    let (keys, absent) = (bench.present(count), bench.absent());
+    for bits_per_key in [2, 8, 32, 256, 2048] {
+        let bits = count * bits_per_key;
+        for probes in [1, 2, 4, 8, 16] {
+            let design = Design {
+                probes,
+                ..made(Design::for_bits(count, bits))?
+            };
+            let mut filter = made(Classic::new(design))?;
+            let build = bench.time(count, || {
+                filter = made(Classic::new(design))?;
+                fill(&mut filter, &keys)
+            })?;
+            let subject = Subject::new(format!("{bits_per_key} bits per key"))
+                .with("probes", probes)
+                .with("KiB", bits.div_ceil(8 << 10))
+                .bits(bits as f64, count);
+            outcome.measured(&subject, BUILD, build);
+            outcome.measured(&subject, BUILD_PER_BIT, build / f64::from(probes));
+            let rates = (filter.expected_rate(), passing(&filter, &absent));
+            outcome.share(&subject, FALSE_POSITIVES, rates, (bench.keys, 0.06));
+        }
+    }
+    outcome.plot(BUILD, "probes", Axes::Both);
+    outcome.note(format!(
+        "{count} keys of 16 bytes, hashed, put into a new filter; its memory is taken and cleared within \
+         the time"
+    ));
     Ok(outcome)
 }
 
