@@ -134,7 +134,10 @@ pub use slice::Slice;
 pub use storage::Io;
 pub use store::{RecoveryReport, TornTail};
 pub use tools::{Checkpoint, Rebuilt, Repaired, Verification};
-pub use tree::{Explanation, FilterOutcome, LookupStats, Outcome, ScanStats, Source, Step};
+pub use tree::{
+    Explanation, FilterOutcome, LookupStats, Outcome, RangeExplanation, RangeOutcome, RangeStep,
+    ScanStats, Source, Step,
+};
 
 /// The programs in the README compile.
 #[cfg(doctest)]

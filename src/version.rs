@@ -10,7 +10,7 @@ mod bounds;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
-use crate::bounds::is_below;
+use crate::bounds::{Bounds as KeyBounds, is_below};
 use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
 use crate::format::block::Entry;
@@ -167,6 +167,11 @@ impl Run {
         self.segments.get(at)
     }
 
+    /// Whether a segment of the run has keys in the range, by its first and last key.
+    pub(crate) fn overlaps(&self, range: &KeyBounds) -> bool {
+        self.segments.iter().any(|segment| segment.overlaps(range))
+    }
+
     /// Whether a key of the run lies between two bounds; see [`Segment::may_hold`].
     pub(crate) fn may_hold(
         &self,
@@ -225,6 +230,7 @@ impl Run {
             from,
             reading: Reading::Blocks,
             current: None,
+            blocks: (0, 0),
         }
     }
 }
@@ -240,9 +246,17 @@ pub(crate) struct RunWalk {
     from: Bound<Slice>,
     reading: Reading,
     current: Option<SegmentWalk>,
+    /// Data blocks asked for in segments that were left, and read from storage.
+    blocks: (u64, u64),
 }
 
 impl RunWalk {
+    /// Data blocks asked for, and read from storage.
+    pub(crate) fn blocks(&self) -> (u64, u64) {
+        let here = self.current.as_ref().map_or((0, 0), SegmentWalk::blocks);
+        (self.blocks.0 + here.0, self.blocks.1 + here.1)
+    }
+
     /// The same walk, reading ahead.
     pub(crate) fn ahead(mut self) -> RunWalk {
         self.reading = Reading::Ahead;
@@ -258,6 +272,7 @@ impl Cursor for RunWalk {
             {
                 return Ok(true);
             }
+            self.blocks = self.blocks();
             let ordinal = match self.direction {
                 Direction::Forward => self.rest.next(),
                 Direction::Backward => self.rest.next_back(),

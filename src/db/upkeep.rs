@@ -11,7 +11,7 @@ use crate::tools::{
     Checkpoint, Rebuilt, Verification, checkpoint, checkpoint_to, disk_bytes, rebuild_filters,
     verify,
 };
-use crate::tree::{Explanation, approximate_len, approximate_len_in};
+use crate::tree::{Explanation, RangeExplanation, approximate_len, approximate_len_in};
 
 use super::account;
 use super::compaction_job::CompactionJob;
@@ -205,6 +205,33 @@ impl Keyspace {
         let store = self.store();
         store.monitor().check_open()?;
         self.tree().explain(key.as_ref(), || store.visible())
+    }
+
+    /// An account of a range: for each run, what its range filters say of it, and the blocks that a scan
+    /// begins with.
+    ///
+    /// A scan itself may read less: it opens a run when an entry of that run may be next. Costs the reads
+    /// that [`RangeStep::block_reads`](crate::RangeStep::block_reads) counts.
+    ///
+    /// ```
+    /// # fn main() -> criba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = criba::Db::open(dir.path().join("data"))?;
+    /// db.put("apple", "red")?;
+    /// db.flush()?;
+    /// let account = db.explain_range("a".."b")?;
+    /// assert_eq!((account.memtables, account.runs.len()), (0, 1));
+    /// println!("{account}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Keyspace::get`].
+    pub fn explain_range(&self, range: impl KeyRange) -> Result<RangeExplanation> {
+        self.store().monitor().check_open()?;
+        self.tree().explain_range(range.into_bounds())
     }
 
     /// Reads one segment whole and verifies all its blocks. The number is its

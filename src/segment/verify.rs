@@ -55,6 +55,10 @@ struct Seen {
     is_partial: bool,
 }
 
+fn same(one: &Error, other: &Error) -> bool {
+    one.to_string() == other.to_string()
+}
+
 /// More findings of one segment tell nothing new.
 const FINDINGS_MAX: usize = 100;
 
@@ -75,9 +79,13 @@ impl Verifier {
         if let Some(damage) = segment.damage() {
             verifier.findings.push(damage.clone());
         }
-        for damage in [segment.filter_damage(), segment.range_filter_damage()] {
-            verifier.findings.extend(damage.cloned());
-        }
+        let (filter, range) = (segment.filter_damage(), segment.range_filter_damage());
+        verifier.findings.extend(filter.cloned());
+        // A filter file that cannot be opened is one damage of both.
+        let is_same = |range: &&Error| filter.is_some_and(|filter| same(filter, range));
+        verifier
+            .findings
+            .extend(range.filter(|range| !is_same(range)).cloned());
         let Ok(body) = segment.body() else {
             return verifier;
         };

@@ -36,6 +36,8 @@ pub(crate) struct SegmentWalk {
     keys: OnceLock<Slice>,
     ahead: Option<Ahead>,
     windows: Windows,
+    /// Blocks that were asked for one by one.
+    cost: LookupCost,
 }
 
 #[derive(Debug)]
@@ -76,14 +78,20 @@ impl SegmentWalk {
                 _ => None,
             },
             windows: Windows::default(),
+            cost: LookupCost::default(),
         }
+    }
+
+    /// Data blocks asked for, and read from storage, except for those that were read ahead.
+    pub(crate) fn blocks(&self) -> (u64, u64) {
+        (self.cost.data_blocks, self.cost.block_reads)
     }
 
     fn load(&mut self, ordinal: u32) -> Result<Block> {
         let (segment, body) = (&self.segment, self.segment.body()?);
         let Some(ahead) = &mut self.ahead else {
             self.windows.come_to(body, ordinal, self.direction);
-            return segment.block(body, ordinal, &self.caches, &mut LookupCost::default());
+            return segment.block(body, ordinal, &self.caches, &mut self.cost);
         };
         let (offset, _) = body.fences.extent(ordinal);
         let stored = ahead.stored(segment, body, ordinal)?;

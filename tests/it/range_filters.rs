@@ -7,6 +7,7 @@ use criba::sim::{Memory, Survivors};
 use criba::storage::ReadCause;
 use criba::{
     Builder, Compaction, Db, FilterPolicy, FilterResidency, RangeFilterPolicy, RangeFilterStats,
+    RangeOutcome, RangeStep,
 };
 use criba_filters::{KeyHash, mix};
 
@@ -140,6 +141,29 @@ fn a_scan_without_end_opens_runs_when_it_comes_to_them() {
         let reads = read as f64 / count as f64;
         assert!(reads < 1.8, "backward {backward}: {reads}");
     }
+}
+
+/// The account says of each run what a scan would meet.
+#[test]
+fn a_range_is_explained_run_by_run() {
+    let memory = Memory::new();
+    let (db, _) = store(&memory, BITS, (3, 2_000));
+    db.put("zzz", "in the memtable").unwrap();
+    let account = db.explain_range(key(3)..=key(3)).unwrap();
+    let outcomes: Vec<_> = account.runs.iter().map(|step| step.outcome).collect();
+    let (no, yes) = (RangeOutcome::Refuted, RangeOutcome::Entries);
+    assert_eq!(outcomes, [no, no, yes], "{account}");
+    assert_eq!((account.data_blocks(), account.block_reads()), (1, 1));
+    let behind = db.explain_range("z"..).unwrap();
+    assert_eq!(behind.memtables, 1);
+    let is_outside = |step: &RangeStep| step.outcome == RangeOutcome::NoSegment;
+    assert!(behind.runs.iter().all(is_outside), "{behind}");
+    let all = db.explain_range(..).unwrap();
+    assert_eq!(all.block_reads(), 3);
+    assert!(
+        all.to_string()
+            .ends_with("asked for 3 data blocks, 3 read from storage")
+    );
 }
 
 /// Deleted and overwritten keys: an older run's entry must not come back, and a newer one's must be
