@@ -6,6 +6,7 @@
 )]
 
 mod course;
+mod spell;
 
 use std::process::Command;
 
