@@ -271,7 +271,8 @@ fn conclude(growths: &[Growth], sizes: &[u64], share: f64, report: &mut Report) 
         .max_by(|one, other| off(one).total_cmp(&off(other)))
     {
         report.conclude(format!(
-            "The exponents of {} operations differ from the promised ones by at most {:.2}: \"{}\" of the {}.",
+            "The exponents of {} operations differ from the promised ones by at most {:.2}: \"{}\" of \
+             the {}.",
             growths.len(),
             off(worst),
             worst.operation.name(),

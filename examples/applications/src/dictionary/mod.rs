@@ -1,8 +1,8 @@
 //! One interface, six structures behind it: the dictionary of the textbook.
 //!
-//! The keys are [`Counted`](crate::counted::Counted), so comparisons and hashes count themselves. A structure adds what keys do
-//! not see: elements that move or are walked over, bits that a filter reads or sets. The store counts
-//! blocks, as comparisons are cheap where a disk is asked.
+//! The keys are [`Counted`](crate::counted::Counted), so comparisons and hashes count themselves. A
+//! structure adds what keys do not see: elements that move or are walked over, bits that a filter reads
+//! or sets. The store counts blocks, as comparisons are cheap where a disk is asked.
 
 mod filter;
 mod memory;
