@@ -13,7 +13,7 @@ use criba_filters::{Design, Membership, hash_key};
 
 use crate::filter_of;
 
-/// The allowable rates of errors in Bloom's table: 1/2, 1/4 and so on.
+/// One false alarm is allowed in so many words.
 const ERRORS: [u32; 6] = [2, 4, 8, 16, 32, 64];
 
 /// Each word is hyphenated once, and the exceptions lie on disk.
