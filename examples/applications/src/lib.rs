@@ -3,12 +3,25 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod counted;
+pub mod dictionary;
+pub mod edits;
+pub mod growth;
+mod hyphens;
+pub mod passwords;
+mod people;
 mod program;
 mod random;
 mod report;
+mod timing;
+mod words;
 
 pub use common::numbers;
 pub use common::page::{Line, Scale};
+pub use hyphens::Hyphens;
+pub use people::people;
 pub use program::{Error, Options, Result, program};
 pub use random::{Random, Zipf};
 pub use report::{Cell, Plot, Report, Table};
+pub use timing::nanos_per_call;
+pub use words::Words;

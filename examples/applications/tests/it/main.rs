@@ -5,7 +5,9 @@
     reason = "a failed test shows what the program said"
 )]
 
+mod contacts;
 mod course;
+mod spell;
 
 use std::process::Command;
 
