@@ -3,6 +3,9 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod adversary;
+pub mod linkage;
+pub mod names;
 mod program;
 mod random;
 mod report;
