@@ -4,6 +4,7 @@
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
 pub mod adversary;
+pub mod exact;
 pub mod linkage;
 pub mod names;
 mod program;

@@ -189,7 +189,7 @@ fn plot_pollution(design: Design, polluted: &Polluted, report: &mut Report) {
 fn forgery(options: &Options, report: &mut Report) -> Result<()> {
     let members = keys("member", options).take(options.size(10_000, 1_000) as usize);
     let members: Vec<String> = members.collect();
-    let wanted = options.size(1_000, 200) as usize;
+    let wanted = options.size(1_000, 100) as usize;
     let secret = Random::new(options.seed, 2).next();
     let mut table = Table::new(
         format!(
