@@ -72,7 +72,9 @@ fn a_published_filter_gives_its_members_away_as_bayes_says() {
             assert!(number(row, "members_among_them") < 15.0, "{row}");
         }
         let (precision, expected) = (number(row, "precision"), number(row, "by_Bayes"));
-        let allowed = tolerance(expected, number(row, "accepted")) + 0.02;
+        // Chance also decides how full the small filter is; that matters only for the public hash.
+        let by_fill = if row["hash"] == "public" { 0.03 } else { 0.0 };
+        let allowed = tolerance(expected, number(row, "accepted")) + by_fill;
         assert!((precision - expected).abs() < allowed, "{row}");
     }
 }
@@ -92,7 +94,9 @@ fn a_secret_key_does_not_hide_names_and_a_salt_of_days_leaves_their_sizes() {
         assert!(number(row, "and_shared_bigrams") > 0.9, "{row}");
         assert!(number(row, "by_frequency") > 1.5 * number(row, "blind_calculated"));
     }
+    assert!(share(1, "patterns") <= 200.0 && share(2, "patterns") <= 210.0);
     // Nearly every record has a salt of its own: no frequency is left to see.
+    assert!(share(4, "patterns") > 1_900.0);
     let allowed = tolerance(size, 2_000.0);
     assert!((share(4, "by_frequency") - share(4, "blind_calculated")).abs() < allowed);
     assert!((share(4, "and_size") - size).abs() < allowed);
