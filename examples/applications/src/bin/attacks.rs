@@ -1,8 +1,8 @@
 //! Attacks on filters: how much does a Bloom filter lose to somebody who chooses the keys?
 //!
 //! The formulas of Bloom filters hold for keys that were chosen without regard to the hash. The attackers
-//! of this study choose keys by the hash, or know which keys are probable. They attack filters of this
-//! program, with data that is made up.
+//! of this study choose keys by the hash, or know which keys are probable. They attack filters that
+//! this program makes, from data that is made up; only the names can come from a file.
 //!
 //! - Pollution: an insider inserts only keys that set k new bits each, so the rate rises. Gerbet, Kumar,
 //!   Lauradoux, "The power of evil choices in Bloom filters" (2015), the chosen-insertion adversary.
@@ -60,7 +60,7 @@ fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// An insider fills a filter with keys of his choice.
+/// An insider fills a filter with chosen keys.
 fn pollution(options: &Options, report: &mut Report) -> Result<()> {
     let count = options.size(4_000, 1_000);
     let usual = Design::for_rate(count, 0.01)?;
@@ -287,7 +287,7 @@ fn dictionary(options: &Options, names: &Names, report: &mut Report) -> Result<(
         let design = Design::for_rate(members.len() as u64, rate)?;
         let seed = if hash == "secret" { secret } else { PUBLIC };
         let filter = filter_of(design, seed, members)?;
-        // The attacker has no secret: the public hash is the best that he can ask with.
+        // The attacker has no secret: nothing is better to ask with than the public hash.
         let right = accepted(&filter, PUBLIC, members);
         let all_accepted = right + accepted(&filter, PUBLIC, others);
         let precision = right as f64 / all_accepted as f64;
