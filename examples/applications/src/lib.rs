@@ -3,11 +3,15 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod adversary;
 pub mod counted;
 pub mod dictionary;
 pub mod edits;
+pub mod exact;
 pub mod growth;
 mod hyphens;
+pub mod linkage;
+pub mod names;
 pub mod passwords;
 mod people;
 mod program;

@@ -1,16 +1,23 @@
-//! Who has not taken the course: a recommender that must not bore anybody.
+//! Who has not taken the course: a mailing that must not bore anybody.
 //!
-//! A university advertises a course to the students who have not taken it. The mail program has a
-//! Bloom filter of those who have. "No" is certain, so everybody who gets the mail is new to the
-//! course. "Maybe" is wrong for a few, and these few are never told of it.
+//! A university advertises a course to the students who have not taken it. The mailing program holds the
+//! participants in a Bloom filter. If the filter says "no", the student is certainly new to the course and
+//! gets the mail. If it says "maybe", the student gets none. For a few students "maybe" is wrong: they
+//! are new to the course, and nobody tells them about it.
 //!
-//! The literature has this exercise with m = 90 bits, n = 19 students and k = 3 probes. The first table
-//! answers it: the filter is built with 20,000 hash functions, as one filter of 90 bits shows little.
-//! The second table does the same for 100,000 students, with more bits, and at last with a store that is
-//! asked whenever the filter says "maybe".
+//! The first part is an exercise of the literature, with m = 90 bits, n = 19 participants and k = 3 probes.
+//! One filter of 90 bits shows little, because chance decides how many bits are set. So the program builds
+//! the filter with many hash functions, and counts in each the students who are left out. The formula of
+//! the textbooks is Bloom's ("Space/time trade-offs in hash coding with allowable errors", 1970). It is a
+//! little too low; Bose and others ("On the false-positive rate of Bloom filters", 2008) have the exact one.
+//!
+//! The second part has 100,000 students and more bits for each participant. Then it adds a store, which
+//! the program asks whenever the filter says "maybe".
 
 use std::process::ExitCode;
 
+use applications::exact::{accepted_distribution, moments};
+use applications::numbers::grouped;
 use applications::{
     Cell, Error, Line, Options, Plot, Random, Report, Result, Scale, Table, program,
 };
@@ -19,7 +26,7 @@ use criba::{Access, Db};
 use criba_filters::formulas::rate_for;
 use criba_filters::{Classic, Design, Hashing, Insert, KeyHash, Membership, hash_key};
 
-/// Advertises a course to those who have not taken it, by a Bloom filter of those who have.
+/// Advertises a course to the students who have not taken it, by a Bloom filter of those who have.
 #[derive(Parser, Debug)]
 #[command(name = "course", version)]
 struct Args {
@@ -35,18 +42,20 @@ fn run(options: &Options) -> Result<Report> {
     let mut report = Report::new(
         "course",
         "Who has not taken the course",
-        "Who is never told of a course because a filter of 90 bits takes the student for a participant?",
+        "How many students never hear of a course because a Bloom filter takes them for participants?",
     );
     by_the_book(options, &mut report)?;
     at_large(options, &mut report)?;
     Ok(report)
 }
 
-/// m, n and k of the literature, and the students of the example.
+/// m, n and k of the exercise, and its students.
 const BITS: u64 = 90;
 const TAKEN: u64 = 19;
 const PROBES: u32 = 3;
 const STUDENTS: u64 = 100;
+/// The students who have not taken the course.
+const OTHERS: u64 = STUDENTS - TAKEN;
 
 /// Of 100 students, 19 have taken the course.
 fn by_the_book(options: &Options, report: &mut Report) -> Result<()> {
@@ -56,63 +65,78 @@ fn by_the_book(options: &Options, report: &mut Report) -> Result<()> {
         probes: PROBES,
         hashing: Hashing::default(),
     };
-    let trials = options.size(20_000, 2_000);
-    // How often each number of students was left out.
-    let mut trials_with = vec![0; (STUDENTS - TAKEN) as usize + 1];
+    let trials_with = try_hash_functions(design, options)?;
+    let trials = trials_with.iter().sum::<u64>() as f64;
+    let measured: Vec<f64> = trials_with
+        .iter()
+        .map(|&count| count as f64 / trials)
+        .collect();
+    let calculated = accepted_distribution(&design, OTHERS);
+    let (mean, variance) = moments(&measured);
+    // The students of one trial share a filter; trials are independent, so they decide the error.
+    let error = (variance / trials).sqrt();
+    let others = OTHERS as f64;
+    let mut table = Table::new(
+        "100 students, 19 have taken the course: m = 90, n = 19, k = 3",
+        &["students", "left out", "share", "from"],
+    );
+    for (left_out, from) in [
+        (mean, format!("measured, standard error {error:.3}")),
+        (moments(&calculated).0, "calculated, exactly".into()),
+        (
+            others * design.rate(),
+            "calculated, (1 - (1 - 1/m)^(kn))^k".into(),
+        ),
+        (
+            others * textbook_rate(),
+            "calculated, (1 - e^(-kn/m))^k".into(),
+        ),
+    ] {
+        table.row([
+            Cell::Count(OTHERS),
+            Cell::Number(left_out, 2),
+            Cell::Share(left_out / others),
+            from.into(),
+        ]);
+    }
+    report.table(table);
+    let points = |shares: &[f64]| (0..30).map(f64::from).zip(percents(shares)).collect();
+    report.plot(Plot {
+        title: "Trials, percent, by the number of students left out".into(),
+        across: "students left out of 81".into(),
+        scales: (Scale::Linear, Scale::Linear),
+        lines: vec![
+            Line::new("second", "calculated", points(&calculated)),
+            Line::dots("first", "measured", points(&measured)),
+        ],
+    });
+    report.conclude(format!(
+        "Of 81 students who have not taken the course, a filter of 90 bits leaves out {mean:.1} on average (standard \
+         deviation {:.1}). It left out nobody in {} of {} trials; {:.0} were expected.",
+        variance.sqrt(),
+        grouped(trials_with[0]),
+        grouped(trials as u64),
+        calculated[0] * trials,
+    ));
+    Ok(())
+}
+
+/// In how many trials each number of students was left out.
+fn try_hash_functions(design: Design, options: &Options) -> Result<Vec<u64>> {
+    let mut trials_with = vec![0; OTHERS as usize + 1];
     let mut random = Random::new(options.seed, 0);
-    for _ in 0..trials {
+    for _ in 0..options.size(100_000, 2_000) {
         let seed = random.next();
         let filter = filter_of(design, TAKEN, seed)?;
         let left_out =
             (TAKEN..STUDENTS).filter(|&number| filter.may_contain(student(number, seed)));
         trials_with[left_out.count()] += 1;
     }
-    let sum: usize = (0..)
-        .zip(&trials_with)
-        .map(|(number, count): (usize, _)| number * count)
-        .sum();
-    let measured = sum as f64 / (trials * (STUDENTS - TAKEN)) as f64;
-    let mut table = Table::new(
-        "100 students, 19 have taken the course: m = 90, n = 19, k = 3",
-        &["students", "left out", "share", "from"],
-    );
-    let others = STUDENTS - TAKEN;
-    for (share, from) in [
-        (measured, format!("measured, {trials} hash functions")),
-        (exact_rate(&design), "calculated, exactly".into()),
-        (design.rate(), "calculated, (1 - (1 - 1/m)^(kn))^k".into()),
-        (textbook_rate(), "calculated, (1 - e^(-kn/m))^k".into()),
-    ] {
-        let left_out = Cell::Number(share * others as f64, 2);
-        table.row([
-            Cell::Count(others),
-            left_out,
-            Cell::Share(share),
-            from.into(),
-        ]);
-    }
-    report.table(table);
-    let part = |count: &usize| *count as f64 / trials as f64;
-    report.plot(Plot {
-        title: "Share of the trials, by students left out".into(),
-        across: "students left out of 81".into(),
-        scales: (Scale::Linear, Scale::Linear),
-        lines: vec![Line::dots(
-            "first",
-            "measured",
-            (0..40)
-                .map(f64::from)
-                .zip(trials_with.iter().map(part))
-                .collect(),
-        )],
-    });
-    report.conclude(format!(
-        "Of 81 students who have not taken the course, the filter of 90 bits leaves out {:.1} in the mean; \
-         in {:.1} of 100 trials it left out nobody.",
-        measured * others as f64,
-        100.0 * part(&trials_with[0]),
-    ));
-    Ok(())
+    Ok(trials_with)
+}
+
+fn percents(shares: &[f64]) -> impl Iterator<Item = f64> {
+    shares.iter().map(|share| 100.0 * share)
 }
 
 /// The filter of the first students.
@@ -132,41 +156,13 @@ fn student(number: u64, seed: u64) -> KeyHash {
     hash_key(seed, name(number).as_bytes())
 }
 
-/// The formula of the literature.
+/// The formula of the textbooks.
 fn textbook_rate() -> f64 {
-    let (set, bits) = (f64::from(PROBES) * TAKEN as f64, BITS as f64);
-    (1.0 - (-set / bits).exp()).powi(PROBES as i32)
+    let (probes, bits) = (f64::from(PROBES) * TAKEN as f64, BITS as f64);
+    (1.0 - (-probes / bits).exp()).powi(PROBES as i32)
 }
 
-/// The mean of the rate over all hash functions: the mean of (ones / m)^k, where `ones` is what so many
-/// independent probes set (Bose and others, "On the false-positive rate of Bloom filters", 2008).
-///
-/// The formulas take the power of the mean, which is less than the mean of the power.
-fn exact_rate(design: &Design) -> f64 {
-    let bits = design.bits as usize;
-    let mut probability = vec![0.0; bits + 1];
-    probability[0] = 1.0;
-    for _ in 0..design.keys * u64::from(design.probes) {
-        for ones in (0..=bits).rev() {
-            let known = ones as f64 / bits as f64;
-            let new = if ones > 0 {
-                1.0 - (ones - 1) as f64 / bits as f64
-            } else {
-                0.0
-            };
-            let before = if ones > 0 { probability[ones - 1] } else { 0.0 };
-            probability[ones] = probability[ones] * known + before * new;
-        }
-    }
-    let rate = |ones: usize| (ones as f64 / bits as f64).powi(design.probes as i32);
-    probability
-        .iter()
-        .enumerate()
-        .map(|(ones, probability)| probability * rate(ones))
-        .sum()
-}
-
-/// The same share of 100,000 students, with more and more bits, and then with a store behind.
+/// The same share of 100,000 students, with more and more bits, and then with a store behind the filter.
 fn at_large(options: &Options, report: &mut Report) -> Result<()> {
     let students = options.size(100_000, 4_000);
     let taken = students * TAKEN / STUDENTS;
@@ -174,7 +170,11 @@ fn at_large(options: &Options, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let db = course_store(folder.path(), taken)?;
     let mut table = Table::new(
-        format!("{students} students, {taken} have taken the course"),
+        format!(
+            "{} students, {} have taken the course",
+            grouped(students),
+            grouped(taken)
+        ),
         &[
             "bits per participant",
             "probes",
@@ -187,29 +187,29 @@ fn at_large(options: &Options, report: &mut Report) -> Result<()> {
             "left out with it",
         ],
     );
-    let (mut measured, mut expected, mut names) = (Vec::new(), Vec::new(), String::new());
+    let (mut measured, mut expected, mut last) = (Vec::new(), Vec::new(), None);
     for bits_per_key in [BITS as f64 / TAKEN as f64, 8.0, 12.0, 16.0, 20.0] {
         let design = large_design(taken, bits_per_key)?;
         let (bits, probes) = (design.bits, design.probes);
         let filter = filter_of(design, taken, options.seed)?;
-        let row = advertise(&filter, &db, (students, taken, options.seed))?;
-        let left_out = row.left_out.len() as u64;
+        let mailing = advertise(&filter, &db, (students, taken, options.seed))?;
+        let left_out = mailing.left_out.len() as u64;
         let rate = rate_for(bits, probes, taken);
         let share = left_out as f64 / others as f64;
         table.row([
             Cell::Number(bits_per_key, 2),
             Cell::Count(probes.into()),
-            Cell::Bytes(bits / 8),
+            Cell::Bytes(bits.div_ceil(8)),
             left_out.into(),
             Cell::Share(share),
             Cell::Share(rate),
-            row.asked.into(),
-            row.reads.into(),
-            row.left_out_with_store.into(),
+            mailing.asked.into(),
+            mailing.reads.into(),
+            mailing.left_out_with_store.into(),
         ]);
         measured.push((bits_per_key, 100.0 * share));
         expected.push((bits_per_key, 100.0 * rate));
-        names = row.names();
+        last = Some(mailing);
     }
     db.close()?;
     report.table(table);
@@ -222,17 +222,33 @@ fn at_large(options: &Options, report: &mut Report) -> Result<()> {
             Line::dots("first", "measured", measured),
         ],
     });
-    report.conclude(format!(
-        "The filter of 20 bits a participant leaves out {names}."
-    ));
-    report.conclude(
-        "More bits leave out fewer students, but the share never is zero. With a store that is asked after \
-         each \"maybe\" nobody is left out, and the filter keeps most questions from it.",
-    );
+    if let Some(mailing) = last {
+        conclude(&mailing, others, report);
+    }
     Ok(())
 }
 
-/// With as few bits as in the literature, its number of probes; else the best one.
+/// Sentences on the filter of 20 bits for each participant.
+fn conclude(mailing: &Mailing, others: u64, report: &mut Report) {
+    let left_out = mailing.left_out.len() as u64;
+    report.conclude(format!(
+        "A filter of 20 bits for each participant leaves out {} of {} students{}.",
+        grouped(left_out),
+        grouped(others),
+        mailing.names(),
+    ));
+    report.conclude(format!(
+        "More bits leave out fewer students, but the expected number is never zero. A store that is asked after each \
+         \"maybe\" corrects this: {} of {} are left out then. The filter of 20 bits answers {} questions without \
+         the store, which answers {}.",
+        mailing.left_out_with_store,
+        grouped(others),
+        grouped(others - left_out),
+        grouped(mailing.asked),
+    ));
+}
+
+/// The number of probes of the exercise where there are as few bits as in it; else the best number.
 fn large_design(taken: u64, bits_per_key: f64) -> Result<Design> {
     let best = Design::for_bits(taken, (bits_per_key * taken as f64) as u64)?;
     let probes = if bits_per_key < 5.0 {
@@ -249,7 +265,7 @@ fn course_store(path: &std::path::Path, taken: u64) -> Result<Db> {
     for number in 0..taken {
         db.put(name(number), "taken")?;
     }
-    // Lookups of a new handle go to the segments, as they would on the next day.
+    // A handle that is opened anew looks into the files, as it would on the next day.
     db.flush()?;
     db.close()?;
     Ok(Db::builder(path)
@@ -258,33 +274,34 @@ fn course_store(path: &std::path::Path, taken: u64) -> Result<Db> {
         .open()?)
 }
 
-/// How it went.
+/// What came of a mailing.
 struct Mailing {
-    /// Who gets no mail because the filter was wrong.
+    /// Students who get no mail because the filter is wrong about them.
     left_out: Vec<u64>,
+    /// Students whom the store was asked about.
     asked: u64,
+    /// Blocks that the store read for this.
     reads: u64,
+    /// Students who get no mail although the store was asked.
     left_out_with_store: u64,
 }
 
 impl Mailing {
-    /// Some of those who are left out.
+    /// Some of the students who are left out.
     fn names(&self) -> String {
-        let names: Vec<String> = self
-            .left_out
-            .iter()
-            .take(3)
-            .map(|&number| name(number))
-            .collect();
-        if names.is_empty() {
-            "nobody".into()
-        } else {
-            names.join(", ")
+        let some = self.left_out.iter().take(3);
+        let names: Vec<String> = some.map(|&number| name(number)).collect();
+        match self.left_out.len() {
+            0 => String::new(),
+            1..=3 => format!(": {}", names.join(", ")),
+            _ => format!(", among them {}", names.join(", ")),
         }
     }
 }
 
-/// Asks the filter about every student, and the store about those who may have taken the course.
+/// Asks the filter about every student, and the store about those for whom the filter says "maybe".
+///
+/// No participant may get the mail: neither the filter nor the store may deny one.
 fn advertise(
     filter: &Classic,
     db: &Db,
@@ -292,27 +309,33 @@ fn advertise(
 ) -> Result<Mailing> {
     let reads = |lookups: criba::LookupStats| lookups.absent_block_reads + lookups.hit_block_reads;
     let before = reads(db.stats().lookups);
-    let mut left_out = Vec::new();
-    let mut left_out_with_store = 0;
+    let (mut left_out, mut asked, mut left_out_with_store) = (Vec::new(), 0, 0);
     for number in 0..students {
         let is_participant = number < taken;
-        if !filter.may_contain(student(number, seed)) {
-            if is_participant {
+        let maybe = filter.may_contain(student(number, seed));
+        let in_store = if maybe {
+            asked += 1;
+            db.contains_key(name(number))?
+        } else {
+            // The filter is certain, so the mail goes out and the store is not asked.
+            false
+        };
+        match (is_participant, maybe, in_store) {
+            (true, _, false) => {
                 let name = name(number);
-                return Err(Error::Wrong(format!("{name} has taken the course")));
+                return Err(Error::Wrong(format!(
+                    "{name} has taken the course and gets the mail"
+                )));
             }
-            // The mail goes out, and the store is not asked.
-            continue;
-        }
-        if !is_participant {
-            left_out.push(number);
-        }
-        if db.contains_key(name(number))? && !is_participant {
-            left_out_with_store += 1;
+            (true, _, true) => {}
+            (false, _, _) => {
+                left_out.extend(maybe.then_some(number));
+                left_out_with_store += u64::from(in_store);
+            }
         }
     }
     Ok(Mailing {
-        asked: taken + left_out.len() as u64,
+        asked,
         reads: reads(db.stats().lookups) - before,
         left_out,
         left_out_with_store,

@@ -1,4 +1,4 @@
-//! Who is left out is what the formula says, and nobody is with a store.
+//! The filter leaves out as many students as the formula says, and with a store it leaves out nobody.
 
 use crate::{number, run};
 
@@ -12,7 +12,7 @@ fn as_many_are_left_out_as_was_calculated() {
     assert!((measured - exact).abs() < 0.005, "{measured} {exact}");
     assert!((formula - 0.1033).abs() < 0.0001, "{formula}");
     assert!(exact > known_bits && known_bits > formula);
-    for row in rows.table("4000 students") {
+    for row in rows.table("4,000 students") {
         let (left_out, expected) = (number(row, "left_out"), 3_240.0 * number(row, "expected"));
         assert!(
             (left_out - expected).abs() < 5.0 * expected.sqrt() + 2.0,

@@ -5,6 +5,7 @@
     reason = "a failed test shows what the program said"
 )]
 
+mod attacks;
 mod contacts;
 mod course;
 mod spell;
