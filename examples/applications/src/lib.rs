@@ -3,9 +3,13 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod cache;
+pub mod che;
 mod program;
 mod random;
+pub mod replay;
 mod report;
+pub mod trace;
 
 pub use common::numbers;
 pub use common::page::{Line, Scale};

@@ -5,6 +5,7 @@
     reason = "a failed test shows what the program said"
 )]
 
+mod cache;
 mod course;
 
 use std::process::Command;
