@@ -44,6 +44,9 @@ pub fn requested_within(share: f64, time: f64) -> f64 {
 ///
 /// It is also the share of `span` requests, after an empty beginning, at which LRU has the object.
 pub fn requested_since(share: f64, time: f64, span: f64) -> f64 {
+    if span == 0.0 {
+        return 0.0;
+    }
     let growing = time.min(span);
     // The integral of 1 - e^(-share t) from 0 to `growing`, and after that a constant.
     let first = growing - requested_within(share, growing) / share;

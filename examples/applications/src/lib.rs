@@ -3,12 +3,15 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod bits;
 pub mod cache;
 pub mod che;
+pub mod clients;
 mod program;
 mod random;
 pub mod replay;
 mod report;
+pub mod sharing;
 pub mod trace;
 
 pub use common::numbers;

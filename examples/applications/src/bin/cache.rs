@@ -334,7 +334,7 @@ fn expected(catalogue: &Catalogue, trace: &Trace) -> Vec<(f64, f64)> {
     CAPACITIES.into_iter().map(at).collect()
 }
 
-/// What the false positives of the filter cost.
+/// The cost of the filter's false positives.
 fn wrong_answers(report: &mut Report, trace: &Trace) -> Result<()> {
     let heads = [
         "rate",

@@ -1,4 +1,8 @@
 //! The filter keeps one-hit wonders out, wrongly as often as calculated, and forgets nothing when resized.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test writes what a user would have recorded"
+)]
 
 use std::process::Command;
 

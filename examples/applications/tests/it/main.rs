@@ -7,6 +7,7 @@
 
 mod cache;
 mod course;
+mod proxies;
 
 use std::process::Command;
 
