@@ -1,7 +1,7 @@
 //! Caches with a capacity in bytes: LRU and LFU, written plainly, and one of a crate.
 //!
-//! LRU and LFU keep the objects in a map, and in a second one in the order in which they leave. Fast caches do
-//! without the second map, at the price of longer programs.
+//! LRU and LFU keep the objects in a map, and in a second one in the order in which they leave. Fast caches
+//! do without the second map, at the price of longer programs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};

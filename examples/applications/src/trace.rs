@@ -21,7 +21,7 @@ pub struct Request {
 /// Requests in order.
 #[derive(Debug)]
 pub struct Trace {
-    /// What it is.
+    /// Where it comes from.
     pub name: String,
     /// The requests.
     pub requests: Vec<Request>,

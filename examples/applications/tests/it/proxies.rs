@@ -23,7 +23,7 @@ fn assert_near(measured: f64, expected: f64, what: &dyn std::fmt::Display) {
 fn hits_and_false_misses_are_as_many_as_calculated() {
     let rows = proxies("1");
     let table = rows.table("Hits, false misses");
-    assert_eq!(table.len(), 9);
+    assert_eq!(table.len(), 8);
     let (never, always) = (table[0], table[1]);
     assert_eq!(number(never, "questions"), 0.0);
     assert_eq!(number(never, "remote"), 0.0);
@@ -47,7 +47,7 @@ fn hits_and_false_misses_are_as_many_as_calculated() {
         .iter()
         .map(|row| number(row, "false_misses"))
         .collect();
-    assert!(false_misses.is_sorted() && false_misses[6] > 10.0 * false_misses[1]);
+    assert!(false_misses.is_sorted() && false_misses[5] > 10.0 * false_misses[0]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn exchanges_change_as_many_bits_as_calculated() {
         assert_eq!(number(row, "digest"), 32.0 + 480.0, "{row}");
     }
     let is_smaller = |row: usize| number(table[row], "changes") < number(table[row], "digest");
-    assert!(is_smaller(1) && !is_smaller(3));
+    assert!(is_smaller(0) && !is_smaller(2));
 }
 
 #[test]
