@@ -17,6 +17,9 @@ pub trait Cache {
 
     /// The size of all objects in it.
     fn bytes(&self) -> u64;
+
+    /// The size that it must not exceed.
+    fn capacity(&self) -> u64;
 }
 
 /// Removes the object that was not used for the longest time.
@@ -97,6 +100,10 @@ impl Cache for Lru {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
 }
 
 /// Removes the object with the fewest uses since it came in, and of several the one that was not used for
@@ -159,6 +166,10 @@ impl Cache for Lfu {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
 }
 
 /// The crate `quick_cache`, which keeps an object more firmly when it was used again.
@@ -200,6 +211,10 @@ impl Cache for Quick {
 
     fn bytes(&self) -> u64 {
         self.0.weight()
+    }
+
+    fn capacity(&self) -> u64 {
+        self.0.capacity()
     }
 }
 

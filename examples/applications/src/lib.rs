@@ -5,8 +5,10 @@
 
 pub mod bits;
 pub mod cache;
+pub mod cache_report;
 pub mod che;
 pub mod clients;
+pub mod generations;
 mod program;
 mod random;
 pub mod replay;

@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::trace::Request;
-use crate::{Cell, Result};
+use crate::{Cell, Error, Result};
 
 /// The result of replaying requests.
 #[derive(Debug, Default, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Outcome {
 ///
 /// # Errors
 ///
-/// Those of `is_kept`.
+/// Those of `is_kept`, and if the cache holds more than its capacity.
 pub fn replay(
     requests: &[Request],
     cache: &mut dyn Cache,
@@ -53,6 +53,11 @@ pub fn replay(
             outcome.for_nothing += u64::from(request.is_only);
         }
     }
+    let (bytes, capacity) = (cache.bytes(), cache.capacity());
+    if bytes > capacity {
+        let what = format!("a cache of {capacity} bytes holds {bytes}");
+        return Err(Error::Wrong(what));
+    }
     Ok(outcome)
 }
 
@@ -68,6 +73,33 @@ pub fn share(part: u64, whole: u64) -> Cell {
 mod tests {
     use super::*;
     use crate::cache::Lru;
+
+    /// Says that it holds more than it may.
+    struct Full;
+
+    impl Cache for Full {
+        fn get(&mut self, _: u64) -> bool {
+            false
+        }
+
+        fn insert(&mut self, _: u64, _: u64) -> bool {
+            true
+        }
+
+        fn bytes(&self) -> u64 {
+            self.capacity() + 1
+        }
+
+        fn capacity(&self) -> u64 {
+            10
+        }
+    }
+
+    #[test]
+    fn a_cache_above_its_capacity_is_wrong() {
+        let result = replay(&[], &mut Full, &mut |_| Ok(true));
+        assert!(matches!(result, Err(Error::Wrong(_))));
+    }
 
     #[test]
     fn what_is_kept_hits() {

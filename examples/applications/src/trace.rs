@@ -59,6 +59,11 @@ impl Trace {
         parse(&name, &String::from_utf8_lossy(&bytes))
     }
 
+    /// The bytes of a cache that has room for this share of all objects.
+    pub fn capacity(&self, share: f64) -> u64 {
+        (self.bytes as f64 * share).ceil() as u64
+    }
+
     fn new(name: String, pairs: &[(u64, u64)]) -> Trace {
         let mut counts: HashMap<u64, u64> = HashMap::new();
         let mut bytes = 0;
