@@ -2,6 +2,8 @@
 
 use criba_filters::{CountingBloom, Membership};
 
+use crate::{Error, Result};
+
 /// The plain bits of a counting filter: one is set for each counter that is not zero. With them, others can
 /// ask it, but not remove keys from it.
 pub fn bits_of(filter: &CountingBloom) -> Vec<u8> {
@@ -19,7 +21,7 @@ pub fn bits_of(filter: &CountingBloom) -> Vec<u8> {
 }
 
 /// The places at which bits differ.
-pub fn changes(before: &[u8], after: &[u8]) -> Vec<u64> {
+fn changes(before: &[u8], after: &[u8]) -> Vec<u64> {
     let mut places = Vec::new();
     for ((before, after), byte) in before.iter().zip(after).zip(0..) {
         let mut difference = before ^ after;
@@ -32,10 +34,26 @@ pub fn changes(before: &[u8], after: &[u8]) -> Vec<u64> {
 }
 
 /// Makes these changes.
-pub fn apply(changes: &[u64], bits: &mut [u8]) {
+fn apply(changes: &[u64], bits: &mut [u8]) {
     for place in changes {
         bits[(place / 8) as usize] ^= 1 << (place % 8);
     }
+}
+
+/// Sends the changes to a proxy that has the bits as they were, and returns their number.
+///
+/// # Errors
+///
+/// If it does not have the new bits then.
+pub fn send_changes(now: &[u8], kept: &mut [u8]) -> Result<u64> {
+    let changes = changes(kept, now);
+    apply(&changes, kept);
+    if kept != now {
+        return Err(Error::Wrong(
+            "the changes do not give the new digest".into(),
+        ));
+    }
+    Ok(changes.len() as u64)
 }
 
 /// How many bits of a filter change, by theory, when `new` of its objects are others than before.

@@ -3,6 +3,7 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod announced;
 pub mod bits;
 pub mod cache;
 pub mod cache_report;
@@ -10,6 +11,8 @@ pub mod che;
 pub mod clients;
 pub mod generations;
 mod program;
+pub mod proxies_report;
+pub mod proxy_counts;
 mod random;
 pub mod replay;
 mod report;
