@@ -206,8 +206,8 @@ pub fn exchanges(report: &mut Report, runs: &[Run], shape: (u64, u8), objects: u
     }
 }
 
-/// Proxies with digests of one size: the false-positive rate for which they are made, that rate as calculated for
-/// their content, and what was counted.
+/// Proxies with digests of one size: the false-positive rate for which the digests are made, that rate as
+/// calculated for a full cache, and the events that were counted.
 pub type Size = (f64, f64, Counts);
 
 /// The false positives of smaller and larger digests.

@@ -1,6 +1,7 @@
 //! The events at proxies that share their caches, and the bytes that they cost.
 //!
-//! The sizes of messages are those of Fan, Cao, Almeida, Broder, "Summary cache" (2000), sections V.D and VI.A.
+//! The sizes of messages are those of Fan, Cao, Almeida, Broder, "Summary cache" (2000), sections V.D and
+//! VI.A.
 
 use crate::{Error, Result};
 
