@@ -4,10 +4,17 @@
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
 pub mod adversary;
+pub mod announced;
+pub mod bits;
+pub mod cache;
+pub mod cache_report;
+pub mod che;
+pub mod clients;
 pub mod counted;
 pub mod dictionary;
 pub mod edits;
 pub mod exact;
+pub mod generations;
 pub mod growth;
 mod hyphens;
 pub mod linkage;
@@ -15,9 +22,14 @@ pub mod names;
 pub mod passwords;
 mod people;
 mod program;
+pub mod proxies_report;
+pub mod proxy_counts;
 mod random;
+pub mod replay;
 mod report;
+pub mod sharing;
 mod timing;
+pub mod trace;
 mod words;
 
 pub use common::numbers;

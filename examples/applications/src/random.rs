@@ -72,6 +72,15 @@ impl Zipf {
         let place = random.share() * all;
         self.sums.partition_point(|below| *below <= place) as u64
     }
+
+    /// The share of the draws that an item has; 0 for one that there is not.
+    pub fn probability(&self, item: u64) -> f64 {
+        let sum = |item: usize| self.sums.get(item).copied();
+        let item = item as usize;
+        let below = item.checked_sub(1).and_then(sum).unwrap_or(0.0);
+        let all = self.sums.last().copied().unwrap_or(1.0);
+        sum(item).map_or(0.0, |up_to| (up_to - below) / all)
+    }
 }
 
 #[cfg(test)]
@@ -92,7 +101,9 @@ mod tests {
                 (found - expected).abs() < 5.0 * expected.sqrt(),
                 "{item}: {found}"
             );
+            assert!((zipf.probability(item as u64) - expected / 1e5).abs() < 1e-5);
         }
+        assert_eq!(zipf.probability(1_000), 0.0);
     }
 
     #[test]

@@ -67,15 +67,15 @@ impl Cell {
     }
 }
 
-/// Three digits that count.
+/// Three digits that count. The limits are those at which rounding gives one more digit before the point.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let decimals = match percent {
         0.0 => 0,
         _ if percent >= 99.95 => 0,
-        _ if percent >= 10.0 => 1,
-        _ if percent >= 1.0 => 2,
-        _ if percent >= 0.1 => 3,
+        _ if percent >= 9.995 => 1,
+        _ if percent >= 0.9995 => 2,
+        _ if percent >= 0.09995 => 3,
         _ => 4,
     };
     format!("{percent:.decimals$} %")
@@ -305,6 +305,22 @@ mod tests {
         let text = "A <title>\nA question?\n\nRates\n  policy     hit rate    kept\n  \
                     lru\\u{1b}    12.3 %  2.5 KB\n  longer        NaN %       -\n\n- One is better.\n";
         assert_eq!(report().text(), text);
+    }
+
+    #[test]
+    fn percentages_have_three_digits() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.000_999_4, "0.0999 %"),
+            (0.000_999_7, "0.100 %"),
+            (0.009_997, "1.00 %"),
+            (0.099_93, "9.99 %"),
+            (0.099_97, "10.0 %"),
+            (0.999_3, "99.9 %"),
+            (0.999_7, "100 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
     }
 
     #[test]

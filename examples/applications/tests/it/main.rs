@@ -6,8 +6,11 @@
 )]
 
 mod attacks;
+mod cache;
 mod contacts;
 mod course;
+mod course;
+mod proxies;
 mod spell;
 
 use std::process::Command;

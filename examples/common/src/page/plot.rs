@@ -7,7 +7,8 @@ use super::html::Html;
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 20.0;
+/// Half of the last label, in the larger letters of a narrow page.
+const RIGHT: f64 = 32.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 48.0;
 const GRID: &str = "#DDDDDD";
@@ -353,6 +354,19 @@ mod tests {
             lines: &lines,
         };
         assert_eq!(figure.draw().matches("<circle").count(), 1);
+    }
+
+    #[test]
+    fn each_colour_follows_the_style_sheet() {
+        let style = include_str!("style.css");
+        for class in ["first", "second", "third", "fourth"] {
+            let colour = Line::new(class, "", Vec::new()).colour();
+            for attribute in ["stroke", "fill"] {
+                let rule =
+                    format!("svg [{attribute}=\"{colour}\"] {{ {attribute}: var(--{class}); }}");
+                assert!(style.contains(&rule), "{rule}");
+            }
+        }
     }
 
     #[test]
