@@ -9,7 +9,6 @@ mod attacks;
 mod cache;
 mod contacts;
 mod course;
-mod course;
 mod proxies;
 mod spell;
 
