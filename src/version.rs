@@ -204,6 +204,44 @@ impl Run {
         answer
     }
 
+    /// A key before which the run has none from `from` on; `None` if it has none at all. An excluded bound
+    /// is taken for an included one.
+    pub(crate) fn next_from(
+        &self,
+        from: Bound<&[u8]>,
+        caches: &Caches,
+        cost: &mut LookupCost,
+    ) -> Option<Vec<u8>> {
+        let (Bound::Included(from) | Bound::Excluded(from)) = from else {
+            return Some(self.segments.first()?.meta.first_key.clone());
+        };
+        let before = |one: &Arc<Segment>| *one.meta.last_key < *from;
+        let at = self.segments.partition_point(before);
+        let segment = self.segments.get(at)?;
+        let next = || Some(self.segments.get(at + 1)?.meta.first_key.clone());
+        segment.next_from(from, caches, cost).or_else(next)
+    }
+
+    /// A key that is greater than all of the run up to `to`; `None` if it has none up to there. An
+    /// excluded bound is taken for an included one.
+    pub(crate) fn previous_to(
+        &self,
+        to: Bound<&[u8]>,
+        caches: &Caches,
+        cost: &mut LookupCost,
+    ) -> Option<Vec<u8>> {
+        let behind = |segment: &Arc<Segment>| [&*segment.meta.last_key, &[0]].concat();
+        let (Bound::Included(to) | Bound::Excluded(to)) = to else {
+            return self.segments.last().map(behind);
+        };
+        let until = |one: &Arc<Segment>| *one.meta.first_key <= *to;
+        let at = self.segments.partition_point(until).checked_sub(1)?;
+        let before = || self.segments.get(at.checked_sub(1)?).map(behind);
+        self.segments[at]
+            .previous_to(to, caches, cost)
+            .or_else(before)
+    }
+
     /// Walks the run from a bound on.
     pub(crate) fn walk(
         &self,

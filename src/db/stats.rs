@@ -497,7 +497,7 @@ impl fmt::Display for Stats {
             } = self.scans;
             writeln!(
                 f,
-                "scans    asked {asked} range filters: {refuted} said no, {in_vain} yes in vain"
+                "scans    asked {asked} runs: {refuted} were not read, {in_vain} were read in vain"
             )?;
         }
         write!(f, "reads   ")?;

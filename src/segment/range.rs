@@ -4,7 +4,6 @@
 //! within the range; of two or one, the range filter is asked.
 
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 
 use crate::bounds::{is_above, is_below};
 use criba_filters::range::Between;
@@ -95,12 +94,78 @@ impl Segment {
             }
             _ => return RangeAnswer::Yes,
         };
-        filter.counts.asked.fetch_add(1, Ordering::Relaxed);
-        if may_hold {
-            return RangeAnswer::Maybe;
+        match may_hold {
+            true => RangeAnswer::Maybe,
+            false => RangeAnswer::No,
         }
-        filter.counts.refuted.fetch_add(1, Ordering::Relaxed);
-        RangeAnswer::No
+    }
+
+    /// A key before which the segment has none from `from` on; `None` if it has none at all.
+    pub(crate) fn next_from(
+        &self,
+        from: &[u8],
+        caches: &Caches,
+        cost: &mut LookupCost,
+    ) -> Option<Vec<u8>> {
+        let (first, last) = self.ends();
+        if from <= first {
+            return Some(first.to_vec());
+        }
+        if from > last {
+            return None;
+        }
+        // A scan has to look at a segment that is damaged, or has no filter.
+        let Ok(body) = self.body() else {
+            return Some(from.to_vec());
+        };
+        let RangeState::Ready(filter) = &body.range else {
+            return Some(from.to_vec());
+        };
+        let block = body.fences.first_block_of(from);
+        let (lower, upper) = body.fences_of(block);
+        let fences = Between {
+            lower: &lower,
+            upper: &upper,
+        };
+        match filter.next_from(block, fences, from, (caches, cost)) {
+            // The next block begins at its fence, or behind it.
+            None if block + 1 < body.fences.block_count() => Some(upper),
+            next => next,
+        }
+    }
+
+    /// A key that is greater than all of the segment up to `to`; `None` if it has none up to there.
+    pub(crate) fn previous_to(
+        &self,
+        to: &[u8],
+        caches: &Caches,
+        cost: &mut LookupCost,
+    ) -> Option<Vec<u8>> {
+        let behind = |key: &[u8]| Some([key, &[0]].concat());
+        let (first, last) = self.ends();
+        if to >= last {
+            return behind(last);
+        }
+        if to < first {
+            return None;
+        }
+        let Ok(body) = self.body() else {
+            return behind(to);
+        };
+        let RangeState::Ready(filter) = &body.range else {
+            return behind(to);
+        };
+        let block = body.fences.last_block_of(to);
+        let (lower, upper) = body.fences_of(block);
+        let fences = Between {
+            lower: &lower,
+            upper: &upper,
+        };
+        match filter.previous_to(block, fences, to, (caches, cost)) {
+            // Keys of the block before are at most the fence: equal where a key goes on in this block.
+            None if block > 0 => behind(&lower),
+            previous => previous,
+        }
     }
 
     /// Whether there is a range filter to ask.

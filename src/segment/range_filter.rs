@@ -31,7 +31,6 @@ pub(crate) struct SegmentRangeFilter {
 #[derive(Debug, Default)]
 pub(crate) struct RangeCounts {
     pub(crate) asked: AtomicU64,
-    pub(crate) refuted: AtomicU64,
     /// Answers that met a page that cannot be read.
     pub(crate) damaged_pages: AtomicU64,
 }
@@ -96,30 +95,64 @@ impl SegmentRangeFilter {
         (resident + self.pages.words() * 8, resident)
     }
 
-    /// Whether a block may hold a key of a range. A page that cannot be read means "maybe": counted, never
-    /// an error.
+    /// Whether a block may hold a key of a range.
     pub(super) fn may_hold(
         &self,
         block: u32,
         fences: Between<'_>,
         range: (Option<&[u8]>, Option<&[u8]>),
-        (caches, cost): (&Caches, &mut LookupCost),
+        reading: (&Caches, &mut LookupCost),
     ) -> bool {
+        let ask = |words: &[u64]| self.filter.may_hold((block, words), fences, range);
+        self.ask(block, reading, ask)
+    }
+
+    /// See [`RangeFilter::next_from`].
+    pub(super) fn next_from(
+        &self,
+        block: u32,
+        fences: Between<'_>,
+        from: &[u8],
+        reading: (&Caches, &mut LookupCost),
+    ) -> Option<Vec<u8>> {
+        let ask = |words: &[u64]| self.filter.next_from((block, words), fences, from);
+        self.ask(block, reading, ask)
+    }
+
+    /// See [`RangeFilter::previous_to`].
+    pub(super) fn previous_to(
+        &self,
+        block: u32,
+        fences: Between<'_>,
+        to: &[u8],
+        reading: (&Caches, &mut LookupCost),
+    ) -> Option<Vec<u8>> {
+        let ask = |words: &[u64]| self.filter.previous_to((block, words), fences, to);
+        self.ask(block, reading, ask)
+    }
+
+    /// Shows the words of a block, or none if there are none. A page that cannot be read is like a block
+    /// without words, "maybe": counted, never an error.
+    fn ask<T>(
+        &self,
+        block: u32,
+        (caches, cost): (&Caches, &mut LookupCost),
+        ask: impl Fn(&[u64]) -> T,
+    ) -> T {
+        self.counts.asked.fetch_add(1, Ordering::Relaxed);
         let words = self.filter.words(block);
         if words.is_empty() {
-            return true;
+            return ask(&[]);
         }
-        let ask = |words: &[u64]| self.filter.may_hold((block, words), fences, range);
         if let Some(body) = &self.pinned {
             let words = body.get(words.start as usize..words.end as usize);
             return ask(words.unwrap_or_default());
         }
-        self.pages
-            .with_words(words, caches, cost, ask)
-            .unwrap_or_else(|_damaged| {
-                cost.filter_damaged = true;
-                self.counts.damaged_pages.fetch_add(1, Ordering::Relaxed);
-                true
-            })
+        let shown = self.pages.with_words(words, caches, cost, &ask);
+        shown.unwrap_or_else(|_damaged| {
+            cost.filter_damaged = true;
+            self.counts.damaged_pages.fetch_add(1, Ordering::Relaxed);
+            ask(&[])
+        })
     }
 }

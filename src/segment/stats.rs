@@ -133,10 +133,8 @@ pub struct RangeFilterStats {
     pub pinned_bytes: u64,
     /// Bytes of it that are in memory at any rate.
     pub resident_bytes: u64,
-    /// Questions that the key range of the segment and its fences did not answer.
+    /// Questions of scans that the key range of the segment did not answer.
     pub asked: u64,
-    /// Of these, answered with a no.
-    pub refuted: u64,
     /// What is wrong with the filter, if anything: scans go without it, or without its damaged pages.
     pub damage: Option<String>,
 }
@@ -211,7 +209,6 @@ fn range_filter_stats(state: &RangeState) -> Option<RangeFilterStats> {
                 pinned_bytes,
                 resident_bytes,
                 asked: count(&filter.counts.asked),
-                refuted: count(&filter.counts.refuted),
                 damage: damage_met(damaged_pages, 0),
             })
         }
@@ -294,8 +291,8 @@ impl fmt::Display for SegmentStats {
             ),
             Some(range) => write!(
                 f,
-                ", range filter {:.2} bits, {} asked, {} refuted",
-                range.bits_per_key, range.asked, range.refuted
+                ", range filter {:.2} bits, asked {} times",
+                range.bits_per_key, range.asked
             ),
         }
     }

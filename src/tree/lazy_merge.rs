@@ -1,8 +1,8 @@
 //! The sources of a scan as one. A run with range filters is opened when a key of it may be next.
 //!
-//! Before that, the run is *dormant*: it is known to hold nothing from where the scan began to the
-//! entry at which the merge stands. When the merge moves on, the range filters of the run are asked
-//! for the keys in between. If they refute all up to the end of the scan, the run is never read.
+//! Before that, the run is *dormant*. Its range filters tell, without a read, up to which key it holds
+//! nothing from where the scan begins. The run is opened when the scan comes to that key. If the scan
+//! ends before, the run is never read.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use crate::bounds::{is_above, is_below};
 use crate::cursor::{Cursor, Direction};
 use crate::error::Result;
 use crate::merge::Merge;
-use crate::segment::{Caches, LookupCost, RangeAnswer};
+use crate::segment::{Caches, LookupCost};
 use crate::sharded_counter::ShardedCounter;
 use crate::slice::Slice;
 use crate::version::Run;
-
-/// Questions about one dormant run after which it is opened: a scan that goes on for so long is
-/// likely to meet it, and each question takes some of the time of a read from memory.
-const QUESTIONS_MAX: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct LazyMerge {
     pub(super) merge: Merge,
+    /// Those whose next key may be nearest stand last.
     dormant: Vec<Dormant>,
     direction: Direction,
+    from: Bound<Slice>,
     /// The scan wants nothing beyond.
     until: Bound<Slice>,
     caches: Arc<Caches>,
     counters: Arc<ScanCounters>,
+    /// Whether the runs were asked.
+    is_begun: bool,
 }
 
 #[derive(Debug)]
 struct Dormant {
     run: Run,
-    /// The run holds nothing that the scan wants before this bound.
-    from: Bound<Slice>,
-    questions: u32,
+    /// Forwards: no key of the run lies from where the scan begins to before this one. Backwards: no
+    /// key lies from this one to there.
+    near: Vec<u8>,
 }
 
-/// Ranges for which scans asked the filters of runs.
+/// What scans asked of range filters, run by run.
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {
@@ -65,11 +65,11 @@ struct Dormant {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScanStats {
-    /// Questions: one for each run and range.
+    /// Runs that were asked, once by each scan.
     pub asked: u64,
-    /// Of these, answered with a no: the run was not read.
+    /// Of these, runs that were not read, or not yet by scans under way.
     pub refuted: u64,
-    /// Of these, the run was opened, and held nothing in the range.
+    /// Of these, runs that were read, and held nothing up to where the scan had to look.
     pub in_vain: u64,
 }
 
@@ -79,15 +79,15 @@ pub(crate) struct ScanCounters {
 }
 
 const ASKED: usize = 0;
-const REFUTED: usize = 1;
+const OPENED: usize = 1;
 const IN_VAIN: usize = 2;
 
 impl ScanCounters {
     pub(crate) fn load(&self) -> ScanStats {
-        let [asked, refuted, in_vain] = self.counters.sums();
+        let [asked, opened, in_vain] = self.counters.sums();
         ScanStats {
             asked,
-            refuted,
+            refuted: asked.saturating_sub(opened),
             in_vain,
         }
     }
@@ -103,16 +103,17 @@ impl LazyMerge {
     ) -> LazyMerge {
         let dormant = |run| Dormant {
             run,
-            from: from.clone(),
-            questions: 0,
+            near: Vec::new(),
         };
         LazyMerge {
             merge,
             dormant: runs.into_iter().map(dormant).collect(),
             direction,
+            from: from.clone(),
             until,
             caches: Arc::clone(caches),
             counters: Arc::clone(counters),
+            is_begun: false,
         }
     }
 
@@ -123,81 +124,85 @@ impl LazyMerge {
         if self.dormant.is_empty() {
             return Ok(found);
         }
-        self.wake(found)
+        self.wake()
     }
 
-    /// Opens the runs that may hold an entry before that at which the merge stands. The oldest run is
-    /// asked first: it is the largest, so its next entry is likely to be near, and the others are
-    /// asked for a short range.
+    /// Opens the runs that may hold an entry before that at which the merge stands.
     #[inline(never)]
-    fn wake(&mut self, mut found: bool) -> Result<bool> {
-        for at in (0..self.dormant.len()).rev() {
-            let key = found.then(|| self.merge.key());
-            let key = key.filter(|key| match self.direction {
-                Direction::Forward => is_below(&self.until, key),
-                Direction::Backward => is_above(&self.until, key),
-            });
-            let limit = key.map_or(self.until.clone(), Bound::Included);
-            let is_whole = limit == self.until;
-            let dormant = &mut self.dormant[at];
-            if dormant.may_hold(&limit, self.direction, (&self.caches, &self.counters)) {
-                let from = dormant.from.clone();
-                let cursor = dormant.run.walk(&self.caches, self.direction, from);
-                self.dormant.remove(at);
-                self.open(Box::new(cursor), &limit)?;
-                found = !self.merge.is_at_end();
-            } else if is_whole {
-                self.dormant.remove(at);
-            } else if let Bound::Included(key) = limit {
-                dormant.from = Bound::Excluded(key);
-            }
+    fn wake(&mut self) -> Result<bool> {
+        if !self.is_begun {
+            self.ask();
+            self.is_begun = true;
         }
-        Ok(found)
+        while let Some(nearest) = self.dormant.last() {
+            let key = match self.merge.is_at_end() {
+                true => None,
+                false => Some(self.merge.entry().key),
+            };
+            let is_next = key.is_none_or(|key| match self.direction {
+                Direction::Forward => *nearest.near <= *key,
+                Direction::Backward => *nearest.near > *key,
+            });
+            if !is_next {
+                break;
+            }
+            let limit = key.map(Slice::from);
+            self.open_nearest(limit)?;
+        }
+        Ok(!self.merge.is_at_end())
     }
 
-    fn open(&mut self, mut cursor: Box<dyn Cursor>, limit: &Bound<Slice>) -> Result<()> {
-        let is_there = cursor.advance()?;
-        let is_within = is_there
-            && match self.direction {
-                Direction::Forward => is_below(limit, cursor.entry().key),
-                Direction::Backward => is_above(limit, cursor.entry().key),
+    /// Asks all runs where they may begin, and drops those that begin behind the scan.
+    fn ask(&mut self) {
+        let (direction, from, caches) = (self.direction, &self.from, &self.caches);
+        let until = &self.until;
+        let counters = self.counters.counters.mine();
+        self.dormant.retain_mut(|dormant| {
+            counters.add(ASKED, 1);
+            let cost = &mut LookupCost::default();
+            let from = from.as_ref().map(|key| &**key);
+            let near = match direction {
+                Direction::Forward => dormant.run.next_from(from, caches, cost),
+                Direction::Backward => dormant.run.previous_to(from, caches, cost),
             };
+            let Some(near) = near else { return false };
+            let is_wanted = match (direction, until) {
+                (Direction::Forward, until) => is_below(until, &near),
+                (_, Bound::Unbounded) => true,
+                (_, Bound::Included(until) | Bound::Excluded(until)) => *near > **until,
+            };
+            dormant.near = near;
+            is_wanted
+        });
+        self.dormant.sort_by(|one, other| match direction {
+            Direction::Forward => other.near.cmp(&one.near),
+            Direction::Backward => one.near.cmp(&other.near),
+        });
+    }
+
+    /// Opens the last of the dormant runs. `limit` is the key at which the merge stands.
+    fn open_nearest(&mut self, limit: Option<Slice>) -> Result<()> {
+        let Some(Dormant { run, .. }) = self.dormant.pop() else {
+            return Ok(());
+        };
+        let mut cursor = run.walk(&self.caches, self.direction, self.from.clone());
+        let is_there = cursor.advance()?;
+        let key = cursor.entry().key;
+        let is_within = is_there
+            && match (self.direction, &limit) {
+                (Direction::Forward, Some(limit)) => *key <= **limit,
+                (Direction::Backward, Some(limit)) => *key >= **limit,
+                (Direction::Forward, None) => is_below(&self.until, key),
+                (Direction::Backward, None) => is_above(&self.until, key),
+            };
+        let counters = self.counters.counters.mine();
+        counters.add(OPENED, 1);
         if !is_within {
-            self.counters.counters.mine().add(IN_VAIN, 1);
+            counters.add(IN_VAIN, 1);
         }
         if is_there {
-            self.merge.push(cursor);
+            self.merge.push(Box::new(cursor));
         }
         Ok(())
-    }
-}
-
-impl Dormant {
-    /// Whether the run may hold a key up to the limit.
-    fn may_hold(
-        &mut self,
-        limit: &Bound<Slice>,
-        direction: Direction,
-        (caches, counters): (&Caches, &ScanCounters),
-    ) -> bool {
-        self.questions += 1;
-        if self.questions > QUESTIONS_MAX {
-            return true;
-        }
-        let (from, limit) = (
-            self.from.as_ref().map(|key| &**key),
-            limit.as_ref().map(|key| &**key),
-        );
-        let range = match direction {
-            Direction::Forward => (from, limit),
-            Direction::Backward => (limit, from),
-        };
-        let answer = self.run.may_hold(range, caches, &mut LookupCost::default());
-        let counters = counters.counters.mine();
-        counters.add(ASKED, 1);
-        if answer == RangeAnswer::No {
-            counters.add(REFUTED, 1);
-        }
-        answer != RangeAnswer::No
     }
 }

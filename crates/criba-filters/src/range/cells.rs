@@ -166,96 +166,201 @@ impl Split {
     }
 }
 
-/// What a part of the tree answers.
+/// An interval of codes that holds keys: those that begin with the first `depth` bits of `least`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
-    /// No cell of it meets the range.
-    No,
-    /// A cell does, or the bytes make no sense.
-    Maybe,
-    /// No, and everything that follows lies behind the range.
-    Past,
+pub(super) struct Cell {
+    pub(super) least: u128,
+    pub(super) depth: u32,
+}
+
+impl Cell {
+    pub(super) fn greatest(&self) -> u128 {
+        self.least | below(self.depth)
+    }
+}
+
+/// What was found in a tree, or in a part of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// No cell.
+    None,
+    Cell(Cell),
+    /// The bytes make no sense.
+    Unreadable,
 }
 
 /// Whether a cell meets the range of codes from `lower` to `upper`, both included.
 pub(super) fn may_meet(
-    mut reader: Reader<'_>,
+    reader: Reader<'_>,
     count: u32,
-    (root, resolution): (Root, Resolution),
+    tree: (Root, Resolution),
     (lower, upper): (u128, u128),
 ) -> bool {
-    let end = resolution.below(root.depth, count.max(1));
-    let mut search = Search {
-        reader: &mut reader,
-        resolution,
-        lower,
-        upper,
-    };
-    search.node(count, (root.depth, root.least), end) == Answer::Maybe
+    match first_from(reader, count, tree, lower) {
+        Found::None => false,
+        Found::Cell(cell) => cell.least <= upper,
+        Found::Unreadable => true,
+    }
 }
 
-struct Search<'a, 'b> {
-    reader: &'a mut Reader<'b>,
-    resolution: Resolution,
-    lower: u128,
-    upper: u128,
+/// The first cell that does not end before a code.
+pub(super) fn first_from(
+    reader: Reader<'_>,
+    count: u32,
+    (root, resolution): (Root, Resolution),
+    code: u128,
+) -> Found {
+    Search::new(reader, resolution, code).first(count, Node::root(root, count, resolution))
 }
 
-impl Search<'_, '_> {
-    fn interval(&self, depth: u32, least: u128) -> Answer {
-        if self.reader.is_overrun() {
-            Answer::Maybe
-        } else if least > self.upper {
-            Answer::Past
-        } else if least | below(depth) < self.lower {
-            Answer::No
-        } else {
-            Answer::Maybe
+/// The last cell that does not begin behind a code.
+pub(super) fn last_to(
+    reader: Reader<'_>,
+    count: u32,
+    (root, resolution): (Root, Resolution),
+    code: u128,
+) -> Found {
+    Search::new(reader, resolution, code).last(count, Node::root(root, count, resolution))
+}
+
+/// A node of which nothing was read yet: where it is, and the resolution from above.
+#[derive(Clone, Copy)]
+struct Node {
+    depth: u32,
+    least: u128,
+    end: u32,
+}
+
+impl Node {
+    fn root(root: Root, count: u32, resolution: Resolution) -> Node {
+        Node {
+            depth: root.depth,
+            least: root.least,
+            end: resolution.below(root.depth, count.max(1)),
         }
     }
 
-    /// The node that begins with the bits of `least` up to `depth`.
-    fn node(&mut self, count: u32, (mut depth, mut least): (u32, u128), mut end: u32) -> Answer {
-        if count == 0 {
-            return Answer::No;
+    /// The part of the codes with a zero next, and that of the others.
+    fn halves(self) -> (Node, Node) {
+        let depth = self.depth + 1;
+        let lower = Node { depth, ..self };
+        let least = self.least | 1 << (DEPTH - depth);
+        (lower, Node { least, ..lower })
+    }
+
+    fn cell(self) -> Cell {
+        Cell {
+            least: self.least,
+            depth: self.depth,
         }
-        // Whatever the node holds, it is behind the range, or nothing can be read any more.
-        if least > self.upper || self.reader.is_overrun() {
-            return self.interval(depth, least);
+    }
+}
+
+/// What a node turned out to be.
+enum Read {
+    Cell(Cell),
+    /// Behind what its codes share: how many have a zero next. For a node with [`MANY`], the length of
+    /// what was written of these.
+    Split(Node, u32, Option<u32>),
+    Unreadable,
+}
+
+struct Search<'a> {
+    reader: Reader<'a>,
+    resolution: Resolution,
+    code: u128,
+}
+
+impl<'a> Search<'a> {
+    fn new(reader: Reader<'a>, resolution: Resolution, code: u128) -> Search<'a> {
+        Search {
+            reader,
+            resolution,
+            code,
         }
+    }
+
+    /// Reads what is written of a node with so many codes, at least one, before its parts.
+    fn read(&mut self, count: u32, mut node: Node) -> Read {
         let is_few = count < FEW;
-        if !is_few && depth < DEPTH {
+        if !is_few && node.depth < DEPTH {
             let shared = self.reader.get_gamma();
-            let Some(deeper) = depth.checked_add(shared).filter(|&deeper| deeper <= DEPTH) else {
-                return Answer::Maybe;
+            let depth = node.depth.checked_add(shared);
+            let Some(depth) = depth.filter(|&depth| depth <= DEPTH) else {
+                return Read::Unreadable;
             };
             let bits = self.reader.get_long(shared);
-            least |= bits.checked_shl(DEPTH - deeper).unwrap_or(0);
-            depth = deeper;
-            end = self.resolution.below(depth, count);
+            node.least |= bits.checked_shl(DEPTH - depth).unwrap_or(0);
+            node.depth = depth;
+            node.end = self.resolution.below(depth, count);
         }
-        if depth >= end {
-            return self.interval(depth, least);
+        if count == 1 && node.depth < node.end {
+            let bits = self.reader.get_long(node.end - node.depth);
+            node.least |= bits << (DEPTH - node.end);
+            node.depth = node.end;
         }
-        if count == 1 {
-            let bits = self.reader.get_long(end - depth);
-            least |= bits << (DEPTH - end);
-            return self.interval(end, least);
+        if self.reader.is_overrun() {
+            return Read::Unreadable;
         }
-        let Some(zeros) = get_split(count, is_few, self.reader) else {
-            return Answer::Maybe;
+        if node.depth >= node.end {
+            return Read::Cell(node.cell());
+        }
+        let Some(zeros) = get_split(count, is_few, &mut self.reader) else {
+            return Read::Unreadable;
         };
-        let upper_half = least | 1 << (DEPTH - 1 - depth);
-        if count > MANY {
-            let len = self.reader.get_gamma();
-            if self.lower >= upper_half {
-                self.reader.skip(len.into());
-                return self.node(count - zeros, (depth + 1, upper_half), end);
-            }
+        let len = (count > MANY).then(|| self.reader.get_gamma());
+        Read::Split(node, zeros, len)
+    }
+
+    fn first(&mut self, count: u32, node: Node) -> Found {
+        if count == 0 {
+            return Found::None;
         }
-        match self.node(zeros, (depth + 1, least), end) {
-            Answer::No => self.node(count - zeros, (depth + 1, upper_half), end),
-            answer => answer,
+        let (node, zeros, len) = match self.read(count, node) {
+            Read::Cell(cell) if cell.greatest() < self.code => return Found::None,
+            Read::Cell(cell) => return Found::Cell(cell),
+            Read::Unreadable => return Found::Unreadable,
+            Read::Split(node, zeros, len) => (node, zeros, len),
+        };
+        let (lower, upper) = node.halves();
+        match len {
+            Some(len) if self.code >= upper.least => self.reader.skip(len.into()),
+            _ => match self.first(zeros, lower) {
+                Found::None => {}
+                found => return found,
+            },
+        }
+        self.first(count - zeros, upper)
+    }
+
+    fn last(&mut self, count: u32, node: Node) -> Found {
+        // All of it lies behind the code, and so does what follows.
+        if count == 0 || node.least > self.code {
+            return Found::None;
+        }
+        let (node, zeros, len) = match self.read(count, node) {
+            Read::Cell(cell) if cell.least > self.code => return Found::None,
+            Read::Cell(cell) => return Found::Cell(cell),
+            Read::Unreadable => return Found::Unreadable,
+            Read::Split(node, zeros, len) => (node, zeros, len),
+        };
+        let (lower, upper) = node.halves();
+        let at_lower = self.reader.clone();
+        if let Some(len) = len.filter(|_| self.code >= upper.least) {
+            self.reader.skip(len.into());
+            match self.last(count - zeros, upper) {
+                Found::None => self.reader = at_lower,
+                found => return found,
+            }
+            return self.last(zeros, lower);
+        }
+        match (self.last(zeros, lower), self.code >= upper.least) {
+            (found, false) => found,
+            (Found::Unreadable, true) => Found::Unreadable,
+            (found, true) => match self.last(count - zeros, upper) {
+                Found::None => found,
+                found => found,
+            },
         }
     }
 }
@@ -297,6 +402,18 @@ mod tests {
             assert!(ask(pair[0].saturating_sub(1), pair[0]));
         }
         assert!(ask(0, u128::MAX) && ask(last, u128::MAX) && ask(0, first));
+        let reader = || Reader::new(out.words(), 0, out.len());
+        let (count, tree) = (codes.len() as u32, (root, resolution));
+        for pair in codes.windows(2) {
+            let Found::Cell(next) = first_from(reader(), count, tree, pair[0] + 1) else {
+                panic!("there is a cell for {}", pair[1]);
+            };
+            assert!(next.least <= pair[1]);
+            let Found::Cell(before) = last_to(reader(), count, tree, pair[1] - 1) else {
+                panic!("there is a cell for {}", pair[0]);
+            };
+            assert!(before.greatest() >= pair[0] && before.least < pair[1]);
+        }
         let middle = |pair: &[u128]| pair[0] + (pair[1] - pair[0]) / 2;
         let gaps = codes.windows(2).filter(|pair| pair[1] - pair[0] > 2);
         gaps.filter(|pair| !ask(middle(pair), middle(pair))).count()
@@ -344,7 +461,9 @@ mod tests {
                 let reader = Reader::new(&words, 3, 40 * 64);
                 let resolution = Resolution((seed % 600) as u16);
                 let range = (u128::from(seed) << 60, u128::MAX >> 2);
-                let _answer = may_meet(reader, count, (root, resolution), range);
+                let tree = (root, resolution);
+                let _answer = may_meet(reader.clone(), count, tree, range);
+                let _answer = last_to(reader, count, tree, range.1);
             }
         }
     }

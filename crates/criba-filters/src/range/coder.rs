@@ -219,6 +219,36 @@ impl Coder {
         low
     }
 
+    /// Symbols at which the code of a key leads to the code `code`, up to the place where `depth` bits
+    /// of it are used: the longest that can be told. A key whose code is at least `code` is not less
+    /// than these; one whose code is at most `code` is not greater than all that begin with them.
+    pub(super) fn symbols_of(&self, mut before: Option<u8>, code: u128, depth: u32) -> Vec<u8> {
+        let mut symbols = Vec::new();
+        let (mut low, mut range, mut shift) = (0_u128, u64::MAX, 0_u32);
+        while shift < depth && symbols.len() < SYMBOLS_MAX {
+            let part = range >> PART_BITS;
+            let at = (code - low).checked_shr(64 - shift).unwrap_or(0) / u128::from(part.max(1));
+            let sums = &self.table(before).sums;
+            // The last symbol that begins at or before this place, of those that have a frequency.
+            let symbol = sums
+                .partition_point(|&sum| u128::from(sum) <= at)
+                .wrapping_sub(1);
+            if part == 0 || symbol == 0 || symbol >= SYMBOLS {
+                break;
+            }
+            let (from, to) = (sums[symbol], sums[symbol + 1]);
+            low += (u128::from(part) * u128::from(from)) << (64 - shift);
+            range = part * u64::from(to - from);
+            let byte = (symbol - 1) as u8;
+            symbols.push(byte);
+            let up = range.leading_zeros().min(64 - shift);
+            range <<= up;
+            shift += up;
+            before = Some(byte);
+        }
+        symbols
+    }
+
     /// Bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         (1 + self.tables.len()) * (size_of::<[u16; SYMBOLS + 1]>() + SYMBOLS)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::bits::Reader;
-use super::cells::{Resolution, Root, may_meet};
+use super::cells::{Cell, Found, Resolution, Root, first_from, last_to, may_meet};
 use super::coder::Coder;
 use crate::Result;
 use crate::fields::{Fields, require};
@@ -145,19 +145,77 @@ impl RangeFilter {
         fences: Between<'_>,
         (lower, upper): (Option<&[u8]>, Option<&[u8]>),
     ) -> bool {
+        let Some(mut reader) = self.reader(block, words) else {
+            return true;
+        };
+        let codes = Codes::between(&self.coder, fences);
+        let lower = lower.map_or(0, |key| codes.of(key));
+        let upper = upper.map_or(u128::MAX, |key| codes.of(key));
+        let count = get_count(&mut reader, self.typical);
+        let tree = (codes.root(), self.resolution);
+        may_meet(reader, count, tree, (lower, upper))
+    }
+
+    /// Where the next key may be: a block has no key from `from` to below the one returned. `None` if it
+    /// has no key from there on.
+    ///
+    /// `words` as for [`may_hold`](Self::may_hold); if they make no sense, the answer is `from` itself.
+    #[must_use]
+    pub fn next_from(
+        &self,
+        (block, words): (u32, &[u64]),
+        fences: Between<'_>,
+        from: &[u8],
+    ) -> Option<Vec<u8>> {
+        let here = || Some(from.to_vec());
+        let Some(mut reader) = self.reader(block, words) else {
+            return here();
+        };
+        let codes = Codes::between(&self.coder, fences);
+        let count = get_count(&mut reader, self.typical);
+        let tree = (codes.root(), self.resolution);
+        match first_from(reader, count, tree, codes.of(from)) {
+            Found::None => None,
+            Found::Unreadable => here(),
+            Found::Cell(cell) => Some(codes.begin_of(cell).max(from.to_vec())),
+        }
+    }
+
+    /// Where the key before may be: a block has no key from the one returned up to `to`, both included.
+    /// `None` if it has no key up to there.
+    ///
+    /// `words` as for [`may_hold`](Self::may_hold). If they make no sense, or the next key may be `to`,
+    /// the answer is greater than `to`.
+    #[must_use]
+    pub fn previous_to(
+        &self,
+        (block, words): (u32, &[u64]),
+        fences: Between<'_>,
+        to: &[u8],
+    ) -> Option<Vec<u8>> {
+        let here = || Some([to, &[0]].concat());
+        let Some(mut reader) = self.reader(block, words) else {
+            return here();
+        };
+        let codes = Codes::between(&self.coder, fences);
+        let count = get_count(&mut reader, self.typical);
+        let tree = (codes.root(), self.resolution);
+        match last_to(reader, count, tree, codes.of(to)) {
+            Found::None => None,
+            Found::Unreadable => here(),
+            Found::Cell(cell) => codes.end_of(cell).or_else(here),
+        }
+    }
+
+    /// Reads the piece of a block; `None` if it is empty, or not all there.
+    fn reader<'a>(&self, block: u32, words: &'a [u64]) -> Option<Reader<'a>> {
         let bytes = self.bytes(block);
         let from = bytes.start as usize % 8;
         let to = from + bytes.len();
         if words.len() < to.div_ceil(8) || bytes.is_empty() {
-            return true;
+            return None;
         }
-        let codes = Codes::between(&self.coder, fences);
-        let lower = lower.map_or(0, |key| codes.of(key));
-        let upper = upper.map_or(u128::MAX, |key| codes.of(key));
-        let mut reader = Reader::new(words, from * 8, to * 8);
-        let count = get_count(&mut reader, self.typical);
-        let tree = (codes.root(), self.resolution);
-        may_meet(reader, count, tree, (lower, upper))
+        Some(Reader::new(words, from * 8, to * 8))
     }
 }
 
@@ -190,6 +248,30 @@ impl<'a> Codes<'a> {
             None if key < self.prefix => 0,
             None => u128::MAX,
         }
+    }
+}
+
+impl Codes<'_> {
+    fn symbols_of(&self, code: u128, depth: u32) -> Vec<u8> {
+        let before = self.prefix.last().copied();
+        let symbols = self.coder.symbols_of(before, code, depth);
+        [self.prefix, &symbols].concat()
+    }
+
+    /// No key of the cell is less.
+    fn begin_of(&self, cell: Cell) -> Vec<u8> {
+        self.symbols_of(cell.least, cell.depth)
+    }
+
+    /// All keys of the cell are less: what follows all keys that begin as the greatest may. `None` if
+    /// nothing does.
+    fn end_of(&self, cell: Cell) -> Option<Vec<u8>> {
+        let mut end = self.symbols_of(cell.greatest(), cell.depth);
+        while end.last() == Some(&u8::MAX) {
+            end.pop();
+        }
+        *end.last_mut()? += 1;
+        Some(end)
     }
 }
 

@@ -64,6 +64,23 @@ impl Segment {
         }
     }
 
+    /// The next key from a key on, as far as it is known, and the one before; a key of the same block.
+    fn neighbours(&self, key: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        let inner = &self.fences[1..self.fences.len() - 1];
+        let block = inner.partition_point(|fence| **fence <= *key);
+        let words = self.filter.words(block as u32);
+        let words = &self.built.body[words.start as usize..words.end as usize];
+        let fences = Between {
+            lower: &self.fences[block],
+            upper: &self.fences[block + 1],
+        };
+        let place = (block as u32, words);
+        (
+            self.filter.next_from(place, fences, key),
+            self.filter.previous_to(place, fences, key),
+        )
+    }
+
     fn ask_block(&self, block: usize, range: (Option<&[u8]>, Option<&[u8]>)) -> bool {
         let words = self.filter.words(block as u32);
         let words = &self.built.body[words.start as usize..words.end as usize];
@@ -145,6 +162,28 @@ fn uniform_and_clustered_keys_are_told_apart() {
     check("sensor", sensors, (12.0, 0.03));
 }
 
+/// The neighbours of a key within its block are not passed over.
+fn check_neighbours(segment: &Segment, keys: &[Vec<u8>], key: &Vec<u8>, block: usize) {
+    if *key < keys[0] || *key > keys[keys.len() - 1] {
+        return;
+    }
+    let at = keys.partition_point(|other| other < key);
+    let inner = &segment.fences[1..segment.fences.len() - 1];
+    let own = inner.partition_point(|fence| fence <= key);
+    let in_block = |at: usize| (own * block..(own + 1) * block).contains(&at);
+    let (next, previous) = segment.neighbours(key);
+    if in_block(at) && at < keys.len() {
+        assert!(
+            next.is_some_and(|next| next <= keys[at] && next >= *key),
+            "{key:?}"
+        );
+    }
+    let until = keys.partition_point(|other| other <= key);
+    if until > 0 && in_block(until - 1) {
+        assert!(previous.is_some_and(|end| end > keys[until - 1]), "{key:?}");
+    }
+}
+
 #[test]
 fn keys_of_every_shape_are_never_denied() {
     let mut next = random(11);
@@ -177,6 +216,9 @@ fn keys_of_every_shape_are_never_denied() {
                 };
                 for key in &keys {
                     assert!(segment.ask(key, key), "shape {shape}, {bits} bits: {key:?}");
+                    let (next, previous) = segment.neighbours(key);
+                    assert!(next.is_some_and(|next| next == *key), "{key:?}");
+                    assert!(previous.is_some_and(|end| end > *key), "{key:?}");
                 }
                 for _ in 0..count {
                     let (one, other) = (make(&mut next), make(&mut next));
@@ -185,6 +227,7 @@ fn keys_of_every_shape_are_never_denied() {
                     } else {
                         (other, one)
                     };
+                    check_neighbours(&segment, &keys, &lower, block);
                     let from = keys.partition_point(|key| *key < lower);
                     let holds = keys.get(from).is_some_and(|key| *key <= upper);
                     let is_inside = lower >= keys[0] && upper <= keys[keys.len() - 1];
