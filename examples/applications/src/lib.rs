@@ -3,12 +3,18 @@
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
+pub mod answers;
+mod join_input;
 mod program;
 mod random;
+pub mod relation;
 mod report;
+pub mod sites;
+pub mod wire;
 
 pub use common::numbers;
 pub use common::page::{Line, Scale};
+pub use join_input::JoinInput;
 pub use program::{Error, Options, Result, program};
 pub use random::{Random, Zipf};
 pub use report::{Cell, Plot, Report, Table};

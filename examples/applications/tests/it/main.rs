@@ -6,6 +6,7 @@
 )]
 
 mod course;
+mod join;
 
 use std::process::Command;
 
