@@ -56,11 +56,12 @@ impl JoinInput {
         files.into_iter().filter_map(named).flatten().collect()
     }
 
-    /// Where the rows are from, in words.
+    /// Where the rows are from, in words that a terminal can show.
     pub fn origin(&self) -> String {
         match (&self.left, &self.right) {
             (Some(left), Some(right)) => {
-                format!("rows of {} and {}", left.display(), right.display())
+                let files = format!("rows of {} and {}", left.display(), right.display());
+                common::escape::Plain(&files).to_string()
             }
             _ => "made up".into(),
         }

@@ -72,7 +72,7 @@ impl<S: Read + Write> Link<S> {
     /// If the stream ends or fails, or if the frame is longer than allowed.
     pub fn receive(&mut self) -> Result<(u8, Vec<u8>)> {
         let mut head = [0; FRAME_HEAD_BYTES];
-        self.stream.read_exact(&mut head)?;
+        self.stream.read_exact(&mut head).map_err(ended)?;
         let [kind, length @ ..] = head;
         let length = u32::from_le_bytes(length) as usize;
         if length > FRAME_BYTES_MAX {
@@ -83,7 +83,7 @@ impl<S: Read + Write> Link<S> {
         let mut rest = Read::by_ref(&mut self.stream).take(length as u64);
         let content_bytes = rest.read_to_end(&mut content)?;
         if content_bytes < length {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            return Err(ended(io::ErrorKind::UnexpectedEof.into()).into());
         }
         self.received += (FRAME_HEAD_BYTES + length) as u64;
         Ok((kind, content))
@@ -107,6 +107,16 @@ impl<S: Read + Write> Link<S> {
 /// For `map_err`: the other end sent bytes that make no sense.
 pub fn malformed(_: Malformed) -> Error {
     broken("the content of a message makes no sense".into())
+}
+
+/// Names the end of the stream, where there is nothing else to name.
+fn ended(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(error.kind(), "the other end has closed the line")
+        }
+        _ => error,
+    }
 }
 
 fn broken(what: String) -> Error {
@@ -139,7 +149,7 @@ mod tests {
     #[test]
     fn broken_frames_are_errors() {
         let cut = received(&[1, 3, 0, 0, 0, b'a', b'b']).unwrap_err();
-        assert!(cut.to_string().contains("end of file"), "{cut}");
+        assert!(cut.to_string().contains("closed the line"), "{cut}");
         let long = received(&[1, 0xff, 0xff, 0xff, 0xff]).unwrap_err();
         assert!(long.to_string().contains("4294967295"), "{long}");
         assert!(received(&[1, 0, 0]).is_err());
