@@ -4,10 +4,14 @@
 //! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
 
 pub mod answers;
+pub mod divergence;
+pub mod iblt;
 mod join_input;
 mod program;
 mod random;
+pub mod reconcile;
 pub mod relation;
+pub mod replica;
 mod report;
 pub mod sites;
 pub mod wire;

@@ -104,6 +104,15 @@ impl<S: Read + Write> Link<S> {
     }
 }
 
+/// The next number of eight bytes.
+///
+/// # Errors
+///
+/// If there are fewer.
+pub fn word(reader: &mut Reader<'_>) -> Result<u64> {
+    Ok(u64::from_le_bytes(reader.array().map_err(malformed)?))
+}
+
 /// For `map_err`: the other end sent bytes that make no sense.
 pub fn malformed(_: Malformed) -> Error {
     broken("the content of a message makes no sense".into())

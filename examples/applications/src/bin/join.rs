@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use applications::answers::{Answer, ask, send_numbers, send_rows, send_rows_of, send_sum};
 use applications::relation::{Joined, Relation, bytes_of_rows, join, number_of, store_of};
 use applications::sites::{OtherSite, connect};
-use applications::wire::{Reader, malformed, put_bytes};
+use applications::wire::{Reader, put_bytes, word};
 use applications::{
     Cell, Error, JoinInput, Line, Options, Plot, Random, Report, Result, Scale, Table, numbers,
     program,
@@ -102,8 +102,8 @@ fn site_b(args: &Args, address: SocketAddr) -> Result<Report> {
 /// The seed of the hashes, and the filter that was built with it.
 fn with_seed(message: &[u8]) -> Result<(u64, &[u8])> {
     let mut reader = Reader(message);
-    let seed = reader.array().map_err(malformed)?;
-    Ok((u64::from_le_bytes(seed), reader.0))
+    let seed = word(&mut reader)?;
+    Ok((seed, reader.0))
 }
 
 /// Which pairs A wants.

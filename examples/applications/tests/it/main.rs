@@ -7,6 +7,7 @@
 
 mod course;
 mod join;
+mod replicas;
 
 use std::process::Command;
 
