@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use criba::Db;
+use tempfile::TempDir;
+
 use crate::replica::{Entry, Replica};
 use crate::{Random, Result};
 
@@ -29,21 +32,45 @@ fn value(random: &mut Random) -> Vec<u8> {
     (0..words).map(word).collect::<String>().into_bytes()
 }
 
-/// Two replicas with equal content: so many keys with values.
-///
-/// # Errors
-///
-/// If a store refuses.
-pub fn equal_replicas(keys: u64, random: &mut Random) -> Result<[Replica; 2]> {
-    let (mut left, mut right) = (Replica::new(1)?, Replica::new(2)?);
-    for number in 0..keys {
-        let value = value(random);
-        left.write(&key(number), Some(&value))?;
+/// The stores of two sites, for one pair of replicas after the other.
+#[derive(Debug)]
+pub struct Sites {
+    stores: [Db; 2],
+    _folders: [TempDir; 2],
+}
+
+impl Sites {
+    /// Two empty stores.
+    ///
+    /// # Errors
+    ///
+    /// If a store refuses.
+    pub fn new() -> Result<Sites> {
+        let folders = [tempfile::tempdir()?, tempfile::tempdir()?];
+        let [left, right] = &folders;
+        Ok(Sites {
+            stores: [Db::open(left.path())?, Db::open(right.path())?],
+            _folders: folders,
+        })
     }
-    for entry in left.entries()? {
-        right.merge(&entry)?;
+
+    /// Two replicas with equal content: so many keys with values.
+    ///
+    /// # Errors
+    ///
+    /// If a store refuses.
+    pub fn equal_replicas(&self, keys: u64, random: &mut Random) -> Result<[Replica; 2]> {
+        let [left, right] = &self.stores;
+        let (mut left, mut right) = (Replica::new(left, 1)?, Replica::new(right, 2)?);
+        for number in 0..keys {
+            let value = value(random);
+            left.write(&key(number), Some(&value))?;
+        }
+        for entry in left.entries()? {
+            right.merge(&entry)?;
+        }
+        Ok([left, right])
     }
-    Ok([left, right])
 }
 
 /// Writes to different keys, each on one side: of ten, four get a new value, four are deleted (or
@@ -138,15 +165,15 @@ pub const CASE_KEYS: u64 = 1_000;
 pub const CASES: [Case; 6] = [
     ("identical", |_| Ok(())),
     ("right is empty", |[_, right]| {
-        *right = Replica::new(3)?;
+        *right = right.emptied()?;
         Ok(())
     }),
     ("left is empty", |[left, _]| {
-        *left = Replica::new(3)?;
+        *left = left.emptied()?;
         Ok(())
     }),
     ("nothing in common", |[_, right]| {
-        *right = Replica::new(3)?;
+        *right = right.emptied()?;
         let write = |number| right.write(&key(CASE_KEYS + number), Some(b"other"));
         (0..CASE_KEYS).try_for_each(write)
     }),
@@ -168,7 +195,8 @@ mod tests {
     #[test]
     fn divergence_is_counted() {
         let mut random = Random::new(1, 0);
-        let mut replicas = equal_replicas(200, &mut random).unwrap();
+        let sites = Sites::new().unwrap();
+        let mut replicas = sites.equal_replicas(200, &mut random).unwrap();
         assert_eq!(
             replicas[0].entries().unwrap(),
             replicas[1].entries().unwrap()

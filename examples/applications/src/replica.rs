@@ -1,13 +1,12 @@
-//! A replica: a store whose entries have versions, so that the last write wins everywhere.
+//! A replica: a keyspace whose entries have versions, so that the last write wins everywhere.
 //!
 //! A version is a counter and the number of the replica that wrote. The counter is that of Lamport ("Time,
 //! clocks, and the ordering of events in a distributed system", 1978): greater than all that the replica
 //! has seen. Versions of one key are never equal, and each replica puts them into the same order. A
 //! deletion is a version too: an entry that says that there is no value.
 
-use criba::Db;
+use criba::{Db, Keyspace};
 use criba_filters::{KeyHash, hash_key, mix};
-use tempfile::TempDir;
 
 use crate::Result;
 use crate::wire::{Malformed, Reader, malformed, put_bytes, put_number};
@@ -37,29 +36,38 @@ pub struct Element {
     pub key: Vec<u8>,
 }
 
-/// A store with versions.
+/// A keyspace with versions.
 #[derive(Debug)]
 pub struct Replica {
     db: Db,
+    keyspace: Keyspace,
     site: u8,
     counter: u64,
-    _folder: TempDir,
 }
 
 impl Replica {
-    /// An empty replica with a number of its own.
+    /// An empty replica in a keyspace of its own. `site` is its number, which no other one has.
     ///
     /// # Errors
     ///
     /// If the store refuses.
-    pub fn new(site: u8) -> Result<Replica> {
-        let folder = tempfile::tempdir()?;
+    pub fn new(db: &Db, site: u8) -> Result<Replica> {
+        let name = format!("replica {}", db.keyspaces().len());
         Ok(Replica {
-            db: Db::open(folder.path())?,
+            keyspace: db.keyspace(&name)?,
+            db: db.clone(),
             site,
             counter: 0,
-            _folder: folder,
         })
+    }
+
+    /// A new replica in the same store, as if this one had lost everything.
+    ///
+    /// # Errors
+    ///
+    /// If the store refuses.
+    pub fn emptied(&self) -> Result<Replica> {
+        Replica::new(&self.db, self.site)
     }
 
     /// Brings all writes from memory to segments, which are faster to walk.
@@ -79,7 +87,7 @@ impl Replica {
     pub fn write(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.counter += 1;
         let version = (self.counter << SITE_BITS) | u64::from(self.site);
-        self.db.put(key, stored(version, value))?;
+        self.keyspace.put(key, stored(version, value))?;
         Ok(())
     }
 
@@ -89,13 +97,13 @@ impl Replica {
     ///
     /// If the store refuses.
     pub fn merge(&mut self, entry: &Entry) -> Result<bool> {
-        let own = self.db.get(&entry.key)?;
+        let own = self.keyspace.get(&entry.key)?;
         if own.is_some_and(|own| version_of(&own) >= entry.version) {
             return Ok(false);
         }
         self.counter = self.counter.max(entry.version >> SITE_BITS);
         let stored = stored(entry.version, entry.value.as_deref());
-        self.db.put(&entry.key, stored)?;
+        self.keyspace.put(&entry.key, stored)?;
         Ok(true)
     }
 
@@ -116,7 +124,7 @@ impl Replica {
     }
 
     fn scan(&self, mut see: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut rows = self.db.iter();
+        let mut rows = self.keyspace.iter();
         while let Some(row) = rows.next_ref() {
             let (key, stored) = row?;
             see(key, stored);
@@ -130,7 +138,7 @@ impl Replica {
     ///
     /// If the store refuses.
     pub fn entry(&self, seed: u64, element: &Element) -> Result<Option<Entry>> {
-        let entry = self.db.get(&element.key)?;
+        let entry = self.keyspace.get(&element.key)?;
         let entry = entry.map(|stored| entry_of(&element.key, &stored));
         let is_it = |entry: &Entry| hash_of(seed, &entry.key, entry.version) == element.hash;
         Ok(entry.filter(is_it))
@@ -153,7 +161,7 @@ impl Replica {
     ///
     /// If the store refuses.
     pub fn len(&self) -> Result<u64> {
-        Ok(self.db.len()?)
+        Ok(self.keyspace.len()?)
     }
 
     /// Whether no key has a version.
@@ -162,7 +170,7 @@ impl Replica {
     ///
     /// If the store refuses.
     pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.db.is_empty()?)
+        Ok(self.keyspace.is_empty()?)
     }
 
     /// Number of keys with a value.
@@ -182,7 +190,7 @@ impl Replica {
     ///
     /// If the store refuses.
     pub fn has(&self, key: &[u8]) -> Result<(bool, bool)> {
-        let stored = self.db.get(key)?;
+        let stored = self.keyspace.get(key)?;
         let has_value = stored.as_deref().is_some_and(has_value);
         Ok((stored.is_some(), has_value))
     }
@@ -277,9 +285,16 @@ fn next_entry(reader: &mut Reader<'_>) -> std::result::Result<Entry, Malformed> 
 mod tests {
     use super::*;
 
+    /// An empty replica in a store of its own.
+    fn replica(site: u8) -> (tempfile::TempDir, Replica) {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Db::open(folder.path()).unwrap();
+        (folder, Replica::new(&db, site).unwrap())
+    }
+
     #[test]
     fn the_last_write_wins_on_both_sides() {
-        let (mut left, mut right) = (Replica::new(1).unwrap(), Replica::new(2).unwrap());
+        let [(_one, mut left), (_two, mut right)] = [1, 2].map(replica);
         left.write(b"a", Some(b"left")).unwrap();
         right.write(b"a", Some(b"right")).unwrap();
         // Both counters are 1, so that the number of the replica decides.
@@ -298,7 +313,7 @@ mod tests {
 
     #[test]
     fn elements_are_found_until_a_newer_version_comes() {
-        let mut replica = Replica::new(1).unwrap();
+        let (_folder, mut replica) = replica(1);
         replica.write(b"a", Some(b"1")).unwrap();
         let element = replica.elements(9).unwrap().remove(0);
         assert_ne!(replica.elements(8).unwrap()[0].hash, element.hash);

@@ -17,9 +17,7 @@
 
 use std::process::ExitCode;
 
-use applications::divergence::{
-    CASE_KEYS, CASES, Divergence, diverge, equal_replicas, key, newest, part,
-};
+use applications::divergence::{CASE_KEYS, CASES, Divergence, Sites, diverge, key, newest, part};
 use applications::iblt::{CELL_BYTES, Iblt, STRATA_BYTES};
 use applications::reconcile::{Cost, Meeting, by_hashes, by_sketch};
 use applications::replica::{Element, Replica, digest};
@@ -46,17 +44,28 @@ fn main() -> ExitCode {
     program(|args: &Args| &args.options, run)
 }
 
+/// The stores of two sites, and chance.
+struct Trial<'a> {
+    args: &'a Args,
+    sites: Sites,
+    random: Random,
+}
+
 fn run(args: &Args) -> Result<Report> {
     let mut report = Report::new(
         "replicas",
         "Replicas that agree",
         "How many bytes does it take to find what two copies of a store do not share?",
     );
-    let mut random = Random::new(args.options.seed, 0);
-    by_differences(args, &mut random, &mut report)?;
-    by_rate(args, &mut random, &mut report)?;
-    partitions(args, &mut random, &mut report)?;
-    cases(args, &mut random, &mut report)?;
+    let mut trial = Trial {
+        args,
+        sites: Sites::new()?,
+        random: Random::new(args.options.seed, 0),
+    };
+    by_differences(&mut trial, &mut report)?;
+    by_rate(&mut trial, &mut report)?;
+    partitions(&mut trial, &mut report)?;
+    cases(&mut trial, &mut report)?;
     Ok(report)
 }
 
@@ -270,7 +279,12 @@ mod theory {
 /// Points of a plot: what was measured of each method, and what was calculated.
 type Points = [(Vec<(f64, f64)>, Vec<(f64, f64)>); 5];
 
-fn by_differences(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> {
+fn by_differences(trial: &mut Trial<'_>, report: &mut Report) -> Result<()> {
+    let Trial {
+        args,
+        sites,
+        random,
+    } = trial;
     let (keys, piece) = (args.options.size(100_000, 5_000), args.piece);
     let heads = [
         "differences",
@@ -294,12 +308,10 @@ fn by_differences(args: &Args, random: &mut Random, report: &mut Report) -> Resu
         Method::Sketch,
     ];
     let (mut points, mut best) = (Points::default(), Vec::new());
-    for changes in [1, 10, 100, 1_000, 10_000] {
-        // In small input, not more than one key of five is changed.
-        if changes * 5 > keys {
-            continue;
-        }
-        let mut replicas = equal_replicas(keys, random)?;
+    // At most one key of five is changed.
+    let differences = [1, 10, 100, 1_000, 10_000].into_iter();
+    for changes in differences.filter(|changes| changes * 5 <= keys) {
+        let mut replicas = sites.equal_replicas(keys, random)?;
         replicas.iter().try_for_each(Replica::flush)?;
         let mut least = (u64::MAX, String::new());
         for (method, points) in methods.into_iter().zip(&mut points) {
@@ -324,11 +336,11 @@ fn by_differences(args: &Args, random: &mut Random, report: &mut Report) -> Resu
             points.1.push((changes as f64, calculated / 1_000.0));
             least = least.min((cost.finding_bytes, method.name()));
         }
-        best.push(format!("{} by {}", numbers::grouped(changes), least.1));
+        best.push(format!("{}: {}", numbers::grouped(changes), least.1));
     }
     report.table(table);
     report.conclude(format!(
-        "So many differences were found with the fewest bytes by this method: {}.",
+        "These methods find the differences with the fewest bytes, by their number: {}.",
         best.join("; ")
     ));
     report.plot(Plot {
@@ -352,7 +364,12 @@ fn lines_of(methods: &[Method; 5], mut points: Points) -> Vec<Line> {
 }
 
 /// Rounds by the rate of the filters, in the mean of trials.
-fn by_rate(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> {
+fn by_rate(trial: &mut Trial<'_>, report: &mut Report) -> Result<()> {
+    let Trial {
+        args,
+        sites,
+        random,
+    } = trial;
     let (keys, changes) = (args.options.size(2_000, 1_000), args.options.size(200, 100));
     let trials = args.options.size(30, 12);
     let title =
@@ -371,7 +388,7 @@ fn by_rate(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> 
             bits,
             piece: args.piece,
         };
-        let mut replicas = equal_replicas(keys, random)?;
+        let mut replicas = sites.equal_replicas(keys, random)?;
         let (mut rounds, mut bytes) = (0, 0);
         for _ in 0..trials {
             diverge(&mut replicas, (changes, keys), random)?;
@@ -418,7 +435,12 @@ fn by_rate(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> 
 }
 
 /// The line between the replicas breaks again and again. Both go on with writes and deletions.
-fn partitions(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> {
+fn partitions(trial: &mut Trial<'_>, report: &mut Report) -> Result<()> {
+    let Trial {
+        args,
+        sites,
+        random,
+    } = trial;
     let (keys, writes) = (
         args.options.size(20_000, 2_000),
         args.options.size(1_000, 200),
@@ -435,7 +457,7 @@ fn partitions(args: &Args, random: &mut Random, report: &mut Report) -> Result<(
         "values after it",
     ];
     let mut table = Table::new(title, &heads);
-    let mut replicas = equal_replicas(keys / 2, random)?;
+    let mut replicas = sites.equal_replicas(keys / 2, random)?;
     let (mut sent, mut in_vain, mut conflicts) = (0, 0, 0);
     for partition in 1..=6_u64 {
         let divergence = part(&mut replicas, (writes, keys), random)?;
@@ -468,7 +490,12 @@ fn partitions(args: &Args, random: &mut Random, report: &mut Report) -> Result<(
 }
 
 /// Special cases, by each method.
-fn cases(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> {
+fn cases(trial: &mut Trial<'_>, report: &mut Report) -> Result<()> {
+    let Trial {
+        args,
+        sites,
+        random,
+    } = trial;
     let heads = [
         "case",
         "method",
@@ -488,7 +515,7 @@ fn cases(args: &Args, random: &mut Random, report: &mut Report) -> Result<()> {
             },
             Method::Sketch,
         ] {
-            let mut replicas = equal_replicas(CASE_KEYS, random)?;
+            let mut replicas = sites.equal_replicas(CASE_KEYS, random)?;
             write(&mut replicas)?;
             let cost = agree(&mut replicas, method, random)?;
             table.row([
