@@ -1,4 +1,4 @@
-//! What one site answers the other: rows of its store in pieces, or their number and sum.
+//! Answers of one site to the other: rows of its store in pieces, or their number and sum.
 
 use std::io::{Read, Write};
 
@@ -96,7 +96,7 @@ pub fn send_numbers<S: Read + Write>(link: &mut Link<S>, first: u64, second: u64
     link.send(END, &[])
 }
 
-/// What a question has brought, and what it has cost.
+/// The answer to a question, and the bytes of both.
 #[derive(Debug, Default)]
 pub struct Answer {
     /// The rows that came and have a partner.
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// What the other site makes of an answer, when it has a partner for the keys that end in an even byte.
+    /// Sends an answer to a site that has a partner for each key that begins with an even byte.
     fn answered(send: impl Fn(&mut Link<io::Cursor<Vec<u8>>>) -> Result<()>) -> Answer {
         let mut link = Link::new(io::Cursor::new(Vec::new()));
         send(&mut link).unwrap();

@@ -8,12 +8,12 @@ use tempfile::TempDir;
 use crate::replica::{Entry, Replica};
 use crate::{Random, Result};
 
-/// What was done to two replicas that were equal.
+/// How two replicas differ that were equal before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Divergence {
     /// Keys whose versions differ.
     pub keys: u64,
-    /// Of these, those that both have written.
+    /// The part of these keys that both have written.
     pub conflicts: u64,
     /// Versions that only the left one has: new ones, and old ones that the right one has replaced.
     pub left_only: u64,
@@ -54,7 +54,7 @@ impl Sites {
         })
     }
 
-    /// Two replicas with equal content: so many keys with values.
+    /// Two replicas with equal content: `keys` keys with values.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ fn count(replicas: &[Replica; 2], wrote: &[BTreeSet<Vec<u8>>; 2]) -> Result<Dive
 pub fn newest(replicas: &[Replica; 2]) -> Result<Vec<Entry>> {
     let mut all = replicas[0].entries()?;
     all.extend(replicas[1].entries()?);
-    // Of one key, the newest comes first, and is kept. The sort is one merge of what is sorted.
+    // The newest version of a key comes first, and is kept. The sort is one merge of two sorted lists.
     all.sort_by(|a, b| (&a.key, b.version).cmp(&(&b.key, a.version)));
     all.dedup_by(|later, first| later.key == first.key);
     Ok(all)
@@ -161,7 +161,7 @@ pub type Case = (&'static str, fn(&mut [Replica; 2]) -> Result<()>);
 /// Entries of the cases.
 pub const CASE_KEYS: u64 = 1_000;
 
-/// What can be special about two replicas.
+/// Special cases of two replicas.
 pub const CASES: [Case; 6] = [
     ("identical", |_| Ok(())),
     ("right is empty", |[_, right]| {

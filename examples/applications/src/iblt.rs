@@ -1,12 +1,13 @@
 //! Invertible Bloom lookup tables: the difference of two sets from a summary as large as the difference.
 //!
 //! Eppstein, Goodrich, Uyeda, Varghese, "What's the difference? Efficient set reconciliation without prior
-//! context" (2011), sections 2 to 4. Each element goes into four cells of a table. A cell has the number of
+//! context" (2011), section 3. Each element goes into four cells of a table. A cell has the number of
 //! its elements, their XOR, and the XOR of their checksums. When one table is subtracted from the other,
 //! what both sets have goes away. A cell that is left with one element gives it up, and so frees others.
 //!
 //! This works with high probability while the cells are at least 1.3 times as many as the differences
-//! (section 5.1). A table that is too small says so, and [`Iblt::doubled`] has the size to try next.
+//! (Goodrich, Mitzenmacher, "Invertible Bloom lookup tables", 2011). A table that is too small says so,
+//! and [`Iblt::doubled`] has the size to try next.
 //! [`Strata`] estimates the number of differences: level `i` has one element in `2^(i+1)`.
 
 use criba_filters::{KeyHash, mix, start_of};
@@ -72,7 +73,7 @@ pub struct Difference {
 }
 
 impl Iblt {
-    /// An empty table of so many cells; made a multiple of four.
+    /// An empty table. Its number of cells is made a multiple of four.
     ///
     /// # Errors
     ///
@@ -207,12 +208,12 @@ impl Iblt {
 
 /// Levels of the estimator; enough for millions of differences.
 const LEVELS: usize = 16;
-/// Cells of a level, as in the paper (section 5.2).
+/// Cells of a level, as Eppstein and others have them.
 const LEVEL_CELLS: usize = 80;
 /// Bytes of an estimator in a message.
 pub const STRATA_BYTES: usize = LEVELS * LEVEL_CELLS * CELL_BYTES;
 
-/// An estimator of the number of differences (section 3.2 of the paper).
+/// An estimator of the number of differences (Eppstein and others, 2011, section 3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strata {
     levels: Vec<Iblt>,
@@ -280,7 +281,7 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    /// Two sets with so many elements in common, and so many in one of them only.
+    /// Two sets: how many elements they have in common, and how many only one of them has.
     fn sets(seed: u64, common: u64, left: u64, right: u64) -> [Vec<u64>; 2] {
         let mut random = Random::new(seed, 0);
         let mut some = |count| (0..count).map(|_| random.next()).collect::<Vec<u64>>();

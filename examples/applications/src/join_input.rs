@@ -118,7 +118,7 @@ fn read_relation(path: &Path) -> Result<Relation> {
     }
 }
 
-/// The members of a club, each with a limit. One in four has a row among so many invoices.
+/// The members of a club, each with a limit. One in four has a row among the invoices.
 fn members(seed: u64, members: u64, invoices: u64) -> Relation {
     let mut random = Random::new(seed, 1);
     let member = |number: u64| {

@@ -9,7 +9,7 @@ use crate::iblt::{Iblt, Strata};
 use crate::replica::{Element, Replica, entries_of, message_of};
 use crate::wire::{Reader, word};
 
-/// What it took to agree.
+/// The rounds and bytes until two replicas agree.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cost {
     /// Rounds until both had the same content.
@@ -45,7 +45,7 @@ pub struct Meeting<'a> {
     pub mine: &'a [Element],
     /// Those of the right one.
     pub theirs: &'a [Element],
-    /// What has been sent.
+    /// The account of all that is sent.
     pub cost: &'a mut Cost,
 }
 
@@ -71,7 +71,7 @@ impl Meeting<'_> {
     fn repair(&mut self, from: usize, elements: &[&Element]) -> Result<()> {
         let mut entries = Vec::new();
         for element in elements {
-            // What a newer entry has replaced in this round is not sent.
+            // An entry that a newer one has replaced in this round is not sent.
             entries.extend(self.replicas[from].entry(self.seed, element)?);
         }
         let message = message_of(&entries);

@@ -27,7 +27,7 @@ const SITE_BITS: u32 = 8;
 /// Most that a counter may be: no message can bring a counter to its end.
 const COUNTER_MAX: u64 = 1 << 48;
 
-/// What two replicas compare: the hash of a key and its version.
+/// An element that two replicas compare: the hash of a key and its version.
 #[derive(Debug, Clone)]
 pub struct Element {
     /// The hash.

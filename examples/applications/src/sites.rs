@@ -2,7 +2,8 @@
 //!
 //! The first process listens on the loopback address. The second one gets this address as an argument,
 //! connects, and writes the address from which it has connected to its standard output. The first
-//! process takes only that connection. If the second one fails earlier, its output ends and nobody waits.
+//! process takes only that connection. If the second one fails earlier, its output ends, and the first one
+//! does not wait for it.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -74,7 +75,7 @@ impl OtherSite {
 ///
 /// # Errors
 ///
-/// If nobody listens there.
+/// If no process listens there.
 pub fn connect(address: SocketAddr) -> Result<Link<TcpStream>> {
     let stream = TcpStream::connect(address)?;
     let mut out = io::stdout();

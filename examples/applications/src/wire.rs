@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// What a link with these bytes before it receives.
+    /// The frame that a link receives from these bytes.
     fn received(bytes: &[u8]) -> Result<(u8, Vec<u8>)> {
         Link::new(Cursor::new(bytes.to_vec())).receive()
     }

@@ -236,7 +236,7 @@ impl Exact {
         }
     }
 
-    /// What a join by a filter of A's keys costs.
+    /// The costs of a join by a filter of A's keys.
     fn bloom_costs(&self) -> Costs {
         let others = (self.right.len() - self.all.len()) as f64;
         let fixed_bytes = bytes_of_rows(self.all.iter().map(|(key, _, value)| (key, value)));
@@ -250,7 +250,7 @@ impl Exact {
         }
     }
 
-    /// What a join by a map from A's keys to numbers of so many bits costs.
+    /// The costs of a join by a map from A's keys to numbers of `value_bits` bits.
     fn map_costs(&self, value_bits: u32) -> Costs {
         let costs = self.bloom_costs();
         // The map has any number for an absent key. The row passes if its own number is above that.

@@ -7,7 +7,7 @@
 //! - *hashes*: one side sends the hashes of all its elements.
 //! - *filters*: one side sends the digest of each piece of its keys. For the pieces that differ, each side
 //!   sends a Bloom filter of its elements, and gets those that do not pass the filter (Byers, Considine,
-//!   Mitzenmacher, Rost, "Informed content delivery across adaptive overlay networks", 2002, section 5.2).
+//!   Mitzenmacher, Rost, "Informed content delivery across adaptive overlay networks", 2002).
 //!   A false positive hides a difference; the next round has other hashes, and finds it.
 //! - *sketch*: one side sends an invertible Bloom lookup table, which gives the differences themselves
 //!   (Eppstein, Goodrich, Uyeda, Varghese, "What's the difference?", 2011).
@@ -36,8 +36,12 @@ struct Args {
     #[command(flatten)]
     options: Options,
     /// Elements of a piece of the keys, which has a digest of its own
-    #[arg(long, value_name = "N", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = piece_size())]
     piece: u64,
+}
+
+fn piece_size() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=1_000_000)
 }
 
 fn main() -> ExitCode {
@@ -73,7 +77,7 @@ fn run(args: &Args) -> Result<Report> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Method {
     Hashes,
-    /// Digests of pieces of so many elements, then filters with so many bits for each element.
+    /// Digests of pieces of `piece` elements, then filters with `bits` bits for each element.
     Filters {
         bits: u64,
         piece: u64,
@@ -218,13 +222,13 @@ fn denied<'a>(elements: &[&'a Element], filter: &Classic) -> Vec<&'a Element> {
     elements.iter().filter(lacks).copied().collect()
 }
 
-/// What the formulas say.
+/// The formulas.
 mod theory {
     use super::{CELL_BYTES, Divergence, Iblt, Method, STRATA_BYTES, key, probes_for, rate_for};
 
-    /// Rounds until all differences are found. Filters find each in each round, but for their rate: the mean
-    /// of the greatest of so many geometric numbers, the sum of `1 - (1 - rate^r)^differences` over all
-    /// rounds `r` from 0.
+    /// Rounds until all differences are found. In each round a filter hides a difference with the
+    /// probability `rate`. One is left after `r` rounds with `1 - (1 - rate^r)^differences`. The sum over
+    /// all `r` from 0 is the mean number of rounds: that of the greatest of independent geometric numbers.
     pub(crate) fn rounds(method: Method, differences: u64) -> f64 {
         let Method::Filters { bits, .. } = method else {
             return 1.0;
@@ -233,12 +237,12 @@ mod theory {
         terms.take_while(|&term| term > 1e-9).sum()
     }
 
-    /// The probability that one of so many differences is left, of which each is with `share`.
+    /// The probability that at least one difference is left, when each of them is with `share`.
     fn is_left(share: f64, differences: f64) -> f64 {
         1.0 - (1.0 - share).powf(differences)
     }
 
-    /// The rate of a filter with so many bits for each of many elements.
+    /// The rate of a filter with `bits` bits for each of many elements.
     pub(crate) fn rate(bits: u64) -> f64 {
         let elements = 100_000;
         let all = bits * elements;
@@ -352,7 +356,7 @@ fn by_differences(trial: &mut Trial<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Of each kind of method, one.
+/// The lines of one method of each kind.
 fn lines_of(methods: &[Method; 5], mut points: Points) -> Vec<Line> {
     let mut lines = Vec::new();
     for (at, class) in [(0, "none"), (2, "first"), (4, "second")] {

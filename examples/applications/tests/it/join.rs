@@ -147,7 +147,7 @@ fn files_that_are_no_relations_are_refused_with_their_line() {
     }
     let output = Command::new(JOIN).args(["--left", "x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    // Site B alone, with nobody there.
+    // Site B is alone: no site A listens there.
     let output = Command::new(JOIN)
         .args(["--small", "--site-b", "127.0.0.1:1"])
         .output()
