@@ -134,7 +134,11 @@ pub fn by_sketch(meeting: &mut Meeting<'_>) -> Result<()> {
     let message = meeting.cost.sends(strata(meeting.mine)?.to_bytes());
     let theirs = Strata::from_bytes(&message)?;
     let estimate = theirs.estimate(&strata(meeting.theirs)?)?;
-    let mut cells = Some(Iblt::cells_for(estimate));
+    by_table(meeting, Some(Iblt::cells_for(estimate)))
+}
+
+/// By tables from this size on; without a size, by all hashes.
+fn by_table(meeting: &mut Meeting<'_>, mut cells: Option<usize>) -> Result<()> {
     while let Some(size) = cells {
         // The question is the size, and the answer is the table.
         meeting.cost.sends((size as u64).to_le_bytes().to_vec());
@@ -163,4 +167,47 @@ fn table(elements: &[Element], cells: usize) -> Result<Iblt> {
         table.insert(element.hash);
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Random;
+    use crate::divergence::{Sites, diverge};
+
+    /// The cost of one round with a first table of this size. Both must be equal after it.
+    fn cost(cells: Option<usize>) -> Cost {
+        let (sites, mut random) = (Sites::new().unwrap(), Random::new(1, 0));
+        let mut replicas = sites.equal_replicas(1_000, &mut random).unwrap();
+        diverge(&mut replicas, (200, 1_000), &mut random).unwrap();
+        let [mine, theirs] = [0, 1].map(|side: usize| replicas[side].elements(7).unwrap());
+        let mut cost = Cost::default();
+        let mut meeting = Meeting {
+            seed: 7,
+            replicas: &mut replicas,
+            mine: &mine,
+            theirs: &theirs,
+            cost: &mut cost,
+        };
+        by_table(&mut meeting, cells).unwrap();
+        let [left, right] = replicas;
+        assert_eq!(left.entries().unwrap(), right.entries().unwrap());
+        assert_eq!(cost.entries - cost.in_vain, 200);
+        cost
+    }
+
+    #[test]
+    fn a_table_that_is_too_small_is_doubled() {
+        // Some 360 elements need 470 cells or more: 32, 64, 128 and 256 are too few.
+        let sketches = cost(Some(32)).sketches;
+        assert!((5..=6).contains(&sketches), "{sketches}");
+        assert_eq!(cost(Some(2_048)).sketches, 1);
+    }
+
+    #[test]
+    fn without_a_table_all_hashes_are_sent() {
+        let cost = cost(None);
+        assert_eq!(cost.sketches, 0);
+        assert!(cost.finding_bytes > 8_000);
+    }
 }
