@@ -167,6 +167,24 @@ pub fn ask<S: Read + Write>(
     Ok(answer)
 }
 
+/// The bytes of a line, both ways. The other site has counted them too: those that it had sent and received
+/// before it sent this answer.
+///
+/// # Errors
+///
+/// If it has counted others.
+pub fn check_bytes<S: Read + Write>(link: &Link<S>, counted: &Answer) -> Result<u64> {
+    let (sent, received) = link.bytes();
+    let expected = (sent, received - counted.answered_bytes);
+    if counted.numbers != Some((expected.1, expected.0)) {
+        return Err(Error::Wrong(format!(
+            "A has sent and received {expected:?} bytes; B has sent and received {:?}",
+            counted.numbers
+        )));
+    }
+    Ok(sent + received)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

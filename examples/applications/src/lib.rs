@@ -5,8 +5,11 @@
 
 pub mod answers;
 pub mod divergence;
+pub mod exact_join;
 pub mod iblt;
+pub mod join_costs;
 mod join_input;
+pub mod join_report;
 mod program;
 mod random;
 pub mod reconcile;

@@ -6,28 +6,28 @@
 //! evaluation for distributed queries", 1986; Mullin, "Optimal semijoins for distributed database
 //! systems", 1990; Broder and Mitzenmacher, "Network applications of Bloom filters: a survey", 2004).
 //! The result is always exact. A false positive costs the bytes of a row, and bits of the filter cost too:
-//! the first table looks for the size that costs least.
+//! the first table looks for the size that costs least. [`Costs`] has the formula for it.
 //!
 //! A Bloomier filter (Chazelle and others, 2004) is a map: it brings a number of A for each key along. B can
 //! then check a condition on both rows, or sum up its rows, without a second message.
 //!
 //! The sites are two processes that talk over TCP. Each has its rows in a store of its own.
 
-use std::f64::consts::LN_2;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use applications::answers::{Answer, ask, send_numbers, send_rows, send_rows_of, send_sum};
-use applications::relation::{Joined, Relation, bytes_of_rows, join, number_of, store_of};
+use applications::answers::{
+    Answer, ask, check_bytes, send_numbers, send_rows, send_rows_of, send_sum,
+};
+use applications::exact_join::{Exact, Wanted};
+use applications::join_costs::Costs;
+use applications::join_report::{self, ByMap, Ways};
+use applications::relation::{number_of, store_of};
 use applications::sites::{OtherSite, connect};
 use applications::wire::{Reader, put_bytes, word};
-use applications::{
-    Cell, Error, JoinInput, Line, Options, Plot, Random, Report, Result, Scale, Table, numbers,
-    program,
-};
+use applications::{Error, JoinInput, Options, Random, Report, Result, numbers, program};
 use clap::Parser;
 use criba::Db;
-use criba_filters::formulas::{probes_for, rate_for};
 use criba_filters::{Classic, Design, Insert, KeyHash, Lookup, Map, Membership, hash_key};
 
 /// Joins the rows of two sites, and counts the bytes that travel for each size of a filter.
@@ -106,23 +106,10 @@ fn with_seed(message: &[u8]) -> Result<(u64, &[u8])> {
     Ok((seed, reader.0))
 }
 
-/// Which pairs A wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    All,
-    /// Those in which B's number is above A's.
-    Above,
-}
-
-impl Wanted {
-    fn has(self, ours: &[u8], theirs: &[u8]) -> bool {
-        self == Wanted::All || number_of(theirs) > number_of(ours)
-    }
-}
-
 /// Site A: its store, and its line to site B.
 struct SiteA {
     db: Db,
+    exact: Exact,
     site_b: OtherSite,
     random: Random,
 }
@@ -136,12 +123,19 @@ impl SiteA {
         })
     }
 
+    /// Asks for rows. Their join with A's must be the exact one.
+    fn ask_rows(&mut self, kind: u8, message: &[u8], wanted: Wanted) -> Result<Answer> {
+        let answer = self.ask(kind, message, wanted)?;
+        self.exact.check(&answer, wanted)?;
+        Ok(answer)
+    }
+
     /// By a filter of A's keys, with a seed of its own. Without bits there is no filter, and B sends all.
     fn ask_bloom(&mut self, bits_per_key: f64, wanted: Wanted) -> Result<Answer> {
         let keys = self.db.len()?;
         let bits = (bits_per_key * keys as f64).round() as u64;
         if bits == 0 {
-            return self.ask(ALL, &[], wanted);
+            return self.ask_rows(ALL, &[], wanted);
         }
         let seed = self.random.next();
         let mut filter = Classic::new(Design::for_bits(keys, bits)?)?;
@@ -149,11 +143,21 @@ impl SiteA {
             filter.insert(hash_key(seed, &key?))?;
         }
         let message = [&seed.to_le_bytes()[..], &filter.to_bytes()].concat();
-        self.ask(BLOOM, &message, wanted)
+        self.ask_rows(BLOOM, &message, wanted)
     }
 
-    /// By a map from A's keys to their numbers.
-    fn ask_map(&mut self, kind: u8, value_bits: u32, check_bits: f64) -> Result<Answer> {
+    /// By A's keys themselves.
+    fn ask_keys(&mut self) -> Result<Answer> {
+        let mut message = Vec::new();
+        for key in self.db.iter().keys() {
+            put_bytes(&mut message, &key?);
+        }
+        self.ask_rows(KEYS, &message, Wanted::All)
+    }
+
+    /// A map from A's keys to their numbers, with a seed of its own.
+    fn map(&mut self, check_bits: f64) -> Result<Vec<u8>> {
+        let value_bits = self.exact.value_bits();
         let (seed, mut entries) = (self.random.next(), Vec::<(KeyHash, u64)>::new());
         let mut rows = self.db.iter();
         while let Some(row) = rows.next_ref() {
@@ -163,129 +167,25 @@ impl SiteA {
             entries.push((hash_key(seed, key), number));
         }
         let map = Map::build(entries, value_bits, check_bits)?;
-        let message = [&seed.to_le_bytes()[..], &map.to_bytes()].concat();
-        self.ask(kind, &message, Wanted::Above)
+        Ok([&seed.to_le_bytes()[..], &map.to_bytes()].concat())
     }
 
-    /// By A's keys themselves.
-    fn ask_keys(&mut self) -> Result<Answer> {
-        let mut message = Vec::new();
-        for key in self.db.iter().keys() {
-            put_bytes(&mut message, &key?);
-        }
-        self.ask(KEYS, &message, Wanted::All)
-    }
-}
-
-/// The costs of a join, from the relations themselves; a planner has estimates of them.
-#[derive(Clone, Copy)]
-struct Costs {
-    /// Keys of A.
-    keys: f64,
-    /// Rows of B that are not wanted and that no filter holds back.
-    others: f64,
-    /// Bytes of such a row in a message, in the mean.
-    row_bytes: f64,
-    /// Bytes that travel in any case: rows that are wanted, and numbers in the map.
-    fixed_bytes: f64,
-    /// Each bit per key multiplies the rows that come in vain by `e^-decay`.
-    decay: f64,
-}
-
-/// Each bit of a Bloom filter with the best number of probes, by which the rate is `0.6185^bits`.
-const BLOOM_DECAY: f64 = LN_2 * LN_2;
-/// Each check bit of a map.
-const MAP_DECAY: f64 = LN_2;
-
-impl Costs {
-    /// Rows in vain with `b` bits per key: `others e^(-decay b)`.
-    fn in_vain(&self, bits: f64) -> f64 {
-        self.others * (-self.decay * bits).exp()
+    /// By a map: the rows above A's numbers.
+    fn ask_map(&mut self, check_bits: f64) -> Result<Answer> {
+        let message = self.map(check_bits)?;
+        self.ask_rows(MAP, &message, Wanted::Above)
     }
 
-    /// Bytes with `b` bits per key: `n b / 8`, those of the rows in vain, and the fixed ones.
-    fn bytes(&self, bits: f64) -> f64 {
-        self.keys * bits / 8.0 + self.in_vain(bits) * self.row_bytes + self.fixed_bytes
-    }
-
-    /// Where one more bit costs as much as it saves: the derivative of `bytes` is zero if
-    /// `n / 8 = decay others w e^(-decay b)`. No bits are best if that `b` is below zero.
-    fn best_bits(&self) -> f64 {
-        let ratio = 8.0 * self.decay * self.others * self.row_bytes / self.keys;
-        (ratio.ln() / self.decay).max(0.0)
+    /// By a map: how many rows are above A's numbers. B counts those too that come in vain, and none too few.
+    fn ask_map_sum(&mut self, check_bits: f64) -> Result<Answer> {
+        let message = self.map(check_bits)?;
+        let answer = self.ask(MAP_SUM, &message, Wanted::Above)?;
+        self.exact.check_count(&answer)?;
+        Ok(answer)
     }
 }
 
-/// The two relations, and their join without any filter.
-struct Exact {
-    left: Relation,
-    right: Relation,
-    all: Joined,
-    above: Joined,
-}
-
-impl Exact {
-    fn of(left: Relation, right: Relation) -> Exact {
-        let all = join(&left, &right);
-        let above = |pair: &&(_, Vec<u8>, Vec<u8>)| Wanted::Above.has(&pair.1, &pair.2);
-        Exact {
-            above: all.iter().filter(above).cloned().collect(),
-            all,
-            left,
-            right,
-        }
-    }
-
-    /// The costs of a join by a filter of A's keys.
-    fn bloom_costs(&self) -> Costs {
-        let others = (self.right.len() - self.all.len()) as f64;
-        let fixed_bytes = bytes_of_rows(self.all.iter().map(|(key, _, value)| (key, value)));
-        let other_bytes = bytes_of_rows(self.right.iter()) - fixed_bytes;
-        Costs {
-            keys: self.left.len() as f64,
-            others,
-            row_bytes: other_bytes as f64 / others.max(1.0),
-            fixed_bytes: fixed_bytes as f64,
-            decay: BLOOM_DECAY,
-        }
-    }
-
-    /// The costs of a join by a map from A's keys to numbers of `value_bits` bits.
-    fn map_costs(&self, value_bits: u32) -> Costs {
-        let costs = self.bloom_costs();
-        // The map has any number for an absent key. The row passes if its own number is above that.
-        let numbers = (1_u64 << value_bits) as f64;
-        let passes = |(_, value): (_, &Vec<u8>)| (number_of(value) as f64 / numbers).min(1.0);
-        let absent = self
-            .right
-            .iter()
-            .filter(|(key, _)| !self.left.contains_key(*key));
-        let wanted = bytes_of_rows(self.above.iter().map(|(key, _, value)| (key, value)));
-        Costs {
-            others: absent.map(passes).sum(),
-            fixed_bytes: costs.keys * f64::from(value_bits) / 8.0 + wanted as f64,
-            decay: MAP_DECAY,
-            ..costs
-        }
-    }
-
-    /// Refuses an answer that is not the exact one.
-    fn check(&self, answer: &Answer, wanted: Wanted) -> Result<()> {
-        let exact = match wanted {
-            Wanted::All => &self.all,
-            Wanted::Above => &self.above,
-        };
-        if answer.joined == *exact {
-            return Ok(());
-        }
-        Err(Error::Wrong(format!(
-            "a join has {} rows, or others than the {} of the exact one",
-            answer.joined.len(),
-            exact.len()
-        )))
-    }
-}
-
+/// The experiment: the same join by filters of many sizes, by other ways, and by maps.
 fn site_a(args: &Args) -> Result<Report> {
     let mut report = Report::new(
         "join",
@@ -299,197 +199,62 @@ fn site_a(args: &Args) -> Result<Report> {
     let (_folder, db) = store_of(&exact.left)?;
     let mut site = SiteA {
         db,
+        exact,
         site_b: OtherSite::start("--site-b", &args.options, args.input.arguments())?,
         random: Random::new(args.options.seed, 0),
     };
-    by_size(&mut site, &exact, &mut report)?;
-    by_way(&mut site, &exact, &mut report)?;
-    by_map(&mut site, &exact, &mut report)?;
+    let answers = by_size(&mut site)?;
+    join_report::by_size(&mut report, &site.exact, &answers);
+    join_report::by_way(&mut report, &by_way(&mut site)?);
+    let (bloom, answers) = by_map(&mut site)?;
+    join_report::by_map(&mut report, &site.exact, &bloom, &answers);
+
     let counted = site.ask(BYTES, &[], Wanted::All)?;
-    let (sent, received) = site.site_b.link.bytes();
-    let expected = (sent, received - counted.answered_bytes);
-    if counted.numbers != Some((expected.1, expected.0)) {
-        return Err(Error::Wrong(format!(
-            "A has sent and received {expected:?} bytes; B has sent and received {:?}",
-            counted.numbers
-        )));
-    }
+    let bytes = check_bytes(&site.site_b.link, &counted)?;
     site.site_b.wait()?;
     report.conclude(format!(
         "Input: {}. Both sites counted the same {} bytes, and each join was the exact one.",
         args.input.origin(),
-        numbers::grouped(sent + received),
+        numbers::grouped(bytes),
     ));
     Ok(report)
 }
 
-/// Bits per key of the first table.
+/// Bits per key of the filters.
 const BITS: [u64; 17] = [0, 1, 2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24];
 
-fn by_size(site: &mut SiteA, exact: &Exact, report: &mut Report) -> Result<()> {
-    let (costs, keys) = (exact.bloom_costs(), exact.left.len() as u64);
-    let (all, rows) = (exact.all.len(), exact.right.len());
-    let title = format!("A Bloom filter of {keys} keys; {all} of {rows} rows have a partner");
-    let heads = [
-        "bits per key",
-        "asked",
-        "rows sent",
-        "in vain",
-        "expected",
-        "bytes",
-        "calculated",
-    ];
-    let mut table = Table::new(title, &heads);
-    let (mut measured, mut calculated) = (Vec::new(), Vec::new());
-    for bits in BITS {
-        let answer = site.ask_bloom(bits as f64, Wanted::All)?;
-        exact.check(&answer, Wanted::All)?;
-        let rate = match bits * keys {
-            0 => 1.0,
-            all => rate_for(all, probes_for(all, keys), keys),
-        };
-        let theory = costs.bytes(bits as f64);
-        table.row([
-            bits.into(),
-            Cell::Bytes(answer.asked_bytes),
-            answer.rows.into(),
-            answer.in_vain().into(),
-            Cell::Number(costs.others * rate, 1),
-            answer.bytes().into(),
-            (theory.round() as u64).into(),
-        ]);
-        measured.push((bits as f64, answer.bytes() as f64));
-        calculated.push((bits as f64, theory));
-    }
-    report.table(table);
-    let best = measured.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let (best_bits, best_bytes) = best.copied().unwrap_or_default();
-    report.conclude(format!(
-        "The least was measured with {best_bits} bits per key: {:.2} % of the bytes of all rows. \
-         The formula says {:.1} bits.",
-        100.0 * best_bytes / measured[0].1,
-        costs.best_bits(),
-    ));
-    // Without the wanted rows, the least can be seen.
-    let extra = |points: Vec<(f64, f64)>| {
-        let kilobytes = |(bits, bytes)| (bits, (bytes - costs.fixed_bytes) / 1_000.0);
-        points.into_iter().map(kilobytes).collect()
-    };
-    report.plot(Plot {
-        title: "Kilobytes of the filter and of rows in vain".into(),
-        across: "bits per key of A's filter".into(),
-        scales: (Scale::Linear, Scale::Logarithmic),
-        lines: vec![
-            Line::new("second", "calculated", extra(calculated)),
-            Line::dots("first", "measured", extra(measured)),
-        ],
-    });
-    Ok(())
+/// More bits of a Bloom filter, and fewer rows in vain.
+fn by_size(site: &mut SiteA) -> Result<Vec<(u64, Answer)>> {
+    let answer = |bits| Ok((bits, site.ask_bloom(bits as f64, Wanted::All)?));
+    BITS.into_iter().map(answer).collect()
 }
 
-fn by_way(site: &mut SiteA, exact: &Exact, report: &mut Report) -> Result<()> {
-    let costs = exact.bloom_costs();
-    let best = costs.best_bits();
-    // A planner that does not know how large the join will be takes all rows of B for unwanted.
-    let others = exact.right.len() as f64;
-    let planned = Costs { others, ..costs }.best_bits();
-    let all = site.ask_bloom(0.0, Wanted::All)?;
-    let keys = site.ask_keys()?;
-    let bloom = site.ask_bloom(best, Wanted::All)?;
-    report.conclude(format!(
-        "With the calculated {best:.1} bits per key the join needs {:.1} % of the bytes of the \
-         semijoin, in which A sends its keys.",
-        100.0 * bloom.bytes() as f64 / keys.bytes() as f64,
-    ));
-    let all_bytes = all.bytes() as f64;
-    let heads = [
-        "way",
-        "asked",
-        "answered",
-        "in vain",
-        "bytes",
-        "of all rows",
-    ];
-    let mut table = Table::new("Ways to join", &heads);
-    for (way, answer) in [
-        ("B sends all rows".into(), all),
-        ("A sends its keys (semijoin)".into(), keys),
-        (format!("filter, {best:.2} bits: calculated"), bloom),
-        (
-            format!("filter, {planned:.2} bits: planned"),
-            site.ask_bloom(planned, Wanted::All)?,
-        ),
-    ] {
-        exact.check(&answer, Wanted::All)?;
-        table.row([
-            Cell::Text(way),
-            Cell::Bytes(answer.asked_bytes),
-            Cell::Bytes(answer.answered_bytes),
-            answer.in_vain().into(),
-            answer.bytes().into(),
-            Cell::Share(answer.bytes() as f64 / all_bytes),
-        ]);
-    }
-    report.table(table);
-    Ok(())
+/// The filter of the calculated size, beside other ways to join.
+fn by_way(site: &mut SiteA) -> Result<Ways> {
+    let best = Costs::of_bloom(&site.exact).best_bits();
+    let planned = Costs::planned(&site.exact).best_bits();
+    Ok(Ways {
+        all: site.ask_bloom(0.0, Wanted::All)?,
+        keys: site.ask_keys()?,
+        bloom: (best, site.ask_bloom(best, Wanted::All)?),
+        planned: (planned, site.ask_bloom(planned, Wanted::All)?),
+    })
 }
 
 /// Check bits of the maps.
 const CHECK_BITS: [u64; 9] = [0, 2, 4, 6, 8, 10, 12, 16, 20];
 
-/// A map with A's numbers: B sends only rows whose number is above that of A, or counts and sums them.
-fn by_map(site: &mut SiteA, exact: &Exact, report: &mut Report) -> Result<()> {
-    let largest = exact.left.values().map(|value| number_of(value)).max();
-    let value_bits = (u64::BITS - largest.unwrap_or(0).leading_zeros()).clamp(1, 32);
-    let (costs, above) = (exact.map_costs(value_bits), exact.above.len() as u64);
-    let bloom = site.ask_bloom(exact.bloom_costs().best_bits(), Wanted::Above)?;
-    exact.check(&bloom, Wanted::Above)?;
-    let title = format!(
-        "A map with numbers of {value_bits} bits; {above} rows of B are above the number of A; \
-         {} bytes by the filter",
-        numbers::grouped(bloom.bytes())
-    );
-    let heads = [
-        "check bits",
-        "asked",
-        "rows sent",
-        "in vain",
-        "expected",
-        "bytes",
-        "calculated",
-        "counted by B",
-        "bytes of count",
-    ];
-    let mut table = Table::new(title, &heads);
-    let mut least = (u64::MAX, 0);
-    for check_bits in CHECK_BITS {
-        let answer = site.ask_map(MAP, value_bits, check_bits as f64)?;
-        exact.check(&answer, Wanted::Above)?;
-        let sum = site.ask_map(MAP_SUM, value_bits, check_bits as f64)?;
-        let counted = sum.numbers.map_or(0, |(count, _)| count);
-        if counted < above {
-            return Err(Error::Wrong(format!("B counts {counted} rows of {above}")));
-        }
-        table.row([
-            check_bits.into(),
-            Cell::Bytes(answer.asked_bytes),
-            answer.rows.into(),
-            answer.in_vain().into(),
-            Cell::Number(costs.in_vain(check_bits as f64), 1),
-            answer.bytes().into(),
-            (costs.bytes(check_bits as f64).round() as u64).into(),
-            counted.into(),
-            Cell::Bytes(sum.bytes()),
-        ]);
-        least = least.min((answer.bytes(), check_bits));
-    }
-    report.table(table);
-    report.conclude(format!(
-        "With a condition on both rows, a map with {} check bits needs {:.1} % of the bytes of the \
-         filter. The formula says {:.1} bits.",
-        least.1,
-        100.0 * least.0 as f64 / bloom.bytes() as f64,
-        costs.best_bits(),
-    ));
-    Ok(())
+/// Only rows whose number is above that of A: by the best Bloom filter, which cannot check that, and by maps
+/// with A's numbers. With a map, B can also count and sum such rows by itself.
+fn by_map(site: &mut SiteA) -> Result<(Answer, Vec<ByMap>)> {
+    let best = Costs::of_bloom(&site.exact).best_bits();
+    let bloom = site.ask_bloom(best, Wanted::Above)?;
+    let answers = CHECK_BITS.into_iter().map(|check_bits| {
+        Ok(ByMap {
+            check_bits,
+            rows: site.ask_map(check_bits as f64)?,
+            sum: site.ask_map_sum(check_bits as f64)?,
+        })
+    });
+    Ok((bloom, answers.collect::<Result<_>>()?))
 }
