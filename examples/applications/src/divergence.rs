@@ -6,7 +6,7 @@ use criba::Db;
 use tempfile::TempDir;
 
 use crate::replica::{Entry, Replica};
-use crate::{Random, Result};
+use crate::{Error, Random, Result};
 
 /// How two replicas differ that were equal before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -155,6 +155,21 @@ pub fn newest(replicas: &[Replica; 2]) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
+/// Compares both replicas with these entries.
+///
+/// # Errors
+///
+/// If one of them has others, or if a store refuses.
+pub fn check_newest(replicas: &[Replica; 2], expected: &[Entry]) -> Result<()> {
+    for (side, replica) in ["left", "right"].iter().zip(replicas) {
+        if !replica.has_exactly(expected)? {
+            let what = format!("the {side} replica does not have the newest of each key");
+            return Err(Error::Wrong(what));
+        }
+    }
+    Ok(())
+}
+
 /// Writes that lead to a case.
 pub type Case = (&'static str, fn(&mut [Replica; 2]) -> Result<()>);
 
@@ -210,8 +225,10 @@ mod tests {
         assert_eq!(counted.conflicts, 0);
         assert_eq!(counted.left_only, only(&left, &right));
         assert_eq!(counted.right_only, only(&right, &left));
-        // Every key is there once, in the newest version of either side.
+        // Each side lacks what only the other one has.
         let both = newest(&replicas).unwrap();
+        assert!(check_newest(&replicas, &both).is_err());
+        // Every key is there once, in the newest version of either side.
         assert!(both.windows(2).all(|two| two[0].key < two[1].key));
         for entry in left.iter().chain(&right) {
             let at = both.binary_search_by(|other| other.key.cmp(&entry.key));

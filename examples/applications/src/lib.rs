@@ -15,6 +15,8 @@ mod random;
 pub mod reconcile;
 pub mod relation;
 pub mod replica;
+pub mod replicas_report;
+pub mod replicas_theory;
 mod report;
 pub mod sites;
 pub mod wire;

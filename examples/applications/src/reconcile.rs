@@ -9,6 +9,33 @@ use crate::iblt::{Iblt, Strata};
 use crate::replica::{Element, Replica, entries_of, message_of};
 use crate::wire::{Reader, word};
 
+/// How differences are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// By the hashes of all elements.
+    Hashes,
+    /// By digests of pieces, then filters.
+    Filters {
+        /// Bits of a filter for each element.
+        bits: u64,
+        /// Elements of a piece.
+        piece: u64,
+    },
+    /// By an invertible Bloom lookup table.
+    Sketch,
+}
+
+impl Method {
+    /// The name in a table.
+    pub fn name(self) -> String {
+        match self {
+            Method::Hashes => "all hashes".into(),
+            Method::Filters { bits, .. } => format!("filters, {bits} bits"),
+            Method::Sketch => "sketch".into(),
+        }
+    }
+}
+
 /// The rounds and bytes until two replicas agree.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cost {

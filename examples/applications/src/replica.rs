@@ -155,6 +155,23 @@ impl Replica {
         Ok(entries)
     }
 
+    /// Whether these are all entries, in the order of keys.
+    ///
+    /// # Errors
+    ///
+    /// If the store refuses.
+    pub fn has_exactly(&self, entries: &[Entry]) -> Result<bool> {
+        let (mut rest, mut equal) = (entries.iter(), true);
+        self.scan(|key, stored| {
+            let is_own = |entry: &Entry| {
+                let version = (entry.version, entry.value.as_deref());
+                entry.key == key && version == (version_of(stored), value_of(stored))
+            };
+            equal &= rest.next().is_some_and(is_own);
+        })?;
+        Ok(equal && rest.next().is_none())
+    }
+
     /// Number of keys with a version, deleted ones too.
     ///
     /// # Errors
@@ -224,15 +241,18 @@ fn has_value(stored: &[u8]) -> bool {
     stored.get(8) == Some(&1)
 }
 
-fn entry_of(key: &[u8], stored: &[u8]) -> Entry {
-    let value = match stored.get(8..) {
-        Some([1, value @ ..]) => Some(value.to_vec()),
+fn value_of(stored: &[u8]) -> Option<&[u8]> {
+    match stored.get(8..) {
+        Some([1, value @ ..]) => Some(value),
         _ => None,
-    };
+    }
+}
+
+fn entry_of(key: &[u8], stored: &[u8]) -> Entry {
     Entry {
         key: key.to_vec(),
         version: version_of(stored),
-        value,
+        value: value_of(stored).map(<[u8]>::to_vec),
     }
 }
 
@@ -302,6 +322,11 @@ mod tests {
         assert!(left.merge(&of_right[0]).unwrap());
         assert!(!right.merge(&of_left[0]).unwrap());
         assert_eq!(left.entries().unwrap(), of_right);
+        assert!(left.has_exactly(&of_right).unwrap());
+        let twice = [&of_right[..], &of_right].concat();
+        for others in [&of_left[..], &[], &twice] {
+            assert!(!left.has_exactly(others).unwrap());
+        }
         // A deletion after the merge is newer than what was merged.
         left.write(b"a", None).unwrap();
         assert!(right.merge(&left.entries().unwrap()[0]).unwrap());

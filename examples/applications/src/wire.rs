@@ -113,6 +113,27 @@ pub fn word(reader: &mut Reader<'_>) -> Result<u64> {
     Ok(u64::from_le_bytes(reader.array().map_err(malformed)?))
 }
 
+/// Appends flags, eight to a byte.
+pub fn put_flags(message: &mut Vec<u8>, flags: &[bool]) {
+    message.extend(flags.chunks(8).map(|flags| {
+        let bits = flags.iter().enumerate();
+        bits.fold(0, |byte, (at, &flag)| byte | u8::from(flag) << at)
+    }));
+}
+
+/// The next flags, of which the reader knows the number.
+///
+/// # Errors
+///
+/// If there are fewer.
+pub fn flags(reader: &mut Reader<'_>, count: usize) -> Result<Vec<bool>> {
+    let cut = reader.0.split_at_checked(count.div_ceil(8));
+    let (bytes, rest) = cut.ok_or_else(|| malformed(Malformed))?;
+    reader.0 = rest;
+    let flag = |at: usize| bytes[at / 8] >> (at % 8) & 1 == 1;
+    Ok((0..count).map(flag).collect())
+}
+
 /// For `map_err`: the other end sent bytes that make no sense.
 pub fn malformed(_: Malformed) -> Error {
     broken("the content of a message makes no sense".into())
@@ -153,6 +174,20 @@ mod tests {
         assert_eq!(receiver.receive().unwrap(), (7, b"hello".to_vec()));
         assert!(receiver.expect(8).unwrap().is_empty());
         assert_eq!((sender.sent, receiver.bytes()), (15, (0, 15)));
+    }
+
+    #[test]
+    fn flags_come_back() {
+        for count in [0, 1, 8, 13] {
+            let sent: Vec<bool> = (0..count).map(|at| at % 3 == 0).collect();
+            let mut message = Vec::new();
+            put_flags(&mut message, &sent);
+            message.push(7);
+            let mut reader = Reader(&message);
+            assert_eq!(flags(&mut reader, count).unwrap(), sent);
+            assert_eq!(reader.0, [7]);
+            assert!(flags(&mut reader, 9).is_err());
+        }
     }
 
     #[test]
