@@ -9,7 +9,9 @@ mod attacks;
 mod cache;
 mod contacts;
 mod course;
+mod join;
 mod proxies;
+mod replicas;
 mod spell;
 
 use std::process::Command;
