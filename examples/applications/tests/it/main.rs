@@ -5,6 +5,7 @@
     reason = "a failed test shows what the program said"
 )]
 
+mod banned;
 mod course;
 
 use std::process::Command;
