@@ -119,34 +119,37 @@ impl Counts {
     }
 }
 
-/// When each address first has `limit` packets within the last `nanos`: of a window that slides with
-/// every packet.
+/// When each address gets `limit` packets within the last `nanos`, each time that it had fewer before: of
+/// a window that slides with every packet.
 pub fn crossings(
     packets: &[Packet],
     address: fn(&Packet) -> IpAddr,
     (limit, nanos): (u64, u64),
-) -> HashMap<IpAddr, u64> {
+) -> HashMap<IpAddr, Vec<u64>> {
     let mut last: HashMap<IpAddr, VecDeque<u64>> = HashMap::new();
-    let mut crossings = HashMap::new();
+    let mut crossings: HashMap<IpAddr, Vec<u64>> = HashMap::new();
     for packet in packets {
         let address = address(packet);
-        if crossings.contains_key(&address) {
-            continue;
-        }
         let times = last.entry(address).or_default();
-        times.push_back(packet.nanos);
         while times
             .front()
             .is_some_and(|first| first.saturating_add(nanos) <= packet.nanos)
         {
             times.pop_front();
         }
-        if times.len() as u64 >= limit {
-            crossings.insert(address, packet.nanos);
-            last.remove(&address);
+        times.push_back(packet.nanos);
+        if times.len() as u64 == limit {
+            crossings.entry(address).or_default().push(packet.nanos);
         }
     }
     crossings
+}
+
+/// Nanoseconds from the last crossing before a report; below zero if the report came before the first one.
+pub fn delay(crossings: &[u64], report: u64) -> f64 {
+    let before = crossings.iter().rev().find(|at| **at <= report);
+    let at = before.or(crossings.first()).copied().unwrap_or(report);
+    report as f64 - at as f64
 }
 
 #[cfg(test)]
@@ -190,10 +193,16 @@ mod tests {
 
     #[test]
     fn a_crossing_needs_enough_packets_in_time() {
-        let packets = [0, 6, 12, 14, 15].map(|nanos| packet(nanos, 1));
-        let at = |limit| crossings(&packets, |packet| packet.source, (limit, 10));
-        assert_eq!(at(2).values().collect::<Vec<_>>(), [&6]);
-        assert_eq!(at(3).values().collect::<Vec<_>>(), [&14]);
-        assert_eq!(at(5).len(), 0);
+        let packets = [0, 6, 12, 14, 15, 30, 31, 32].map(|nanos| packet(nanos, 1));
+        let at = |limit| {
+            crossings(&packets, |packet| packet.source, (limit, 10))
+                .into_values()
+                .next()
+        };
+        assert_eq!(at(2), Some(vec![6, 12, 31]));
+        assert_eq!(at(3), Some(vec![14, 32]));
+        assert_eq!(at(5), None);
+        let delays = [1, 6, 13, 40].map(|report| delay(&[6, 12, 31], report));
+        assert_eq!(delays, [-5.0, 0.0, 1.0, 9.0]);
     }
 }

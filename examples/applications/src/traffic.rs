@@ -14,8 +14,20 @@ pub struct Traffic {
     pub attackers: Vec<IpAddr>,
     /// Attackers that do not, but do together.
     pub distributed: Vec<IpAddr>,
-    /// Where all attackers send to.
+    /// Where those of the distributed attack send to.
     pub victim: IpAddr,
+}
+
+impl Traffic {
+    /// Packets of which nobody knows who attacks.
+    pub fn of(packets: Vec<Packet>) -> Traffic {
+        Traffic {
+            packets,
+            attackers: Vec::new(),
+            distributed: Vec::new(),
+            victim: Ipv4Addr::UNSPECIFIED.into(),
+        }
+    }
 }
 
 const SECONDS: u64 = 60;
@@ -62,23 +74,25 @@ pub fn attacked(per_s: u64, limit: f64, random: &mut Random) -> Traffic {
             source,
             destination,
         });
-        let victim = traffic.victim;
-        let mut attack = |source| {
+        let mut attack = |source, destination| {
             traffic.packets.push(Packet {
                 nanos,
                 source,
-                destination: victim,
+                destination,
             });
         };
         for (attacker, (begin, rise, peak)) in traffic.attackers.iter().zip(RAMPS) {
             let risen = ((seconds - begin) / rise).clamp(0.0, 1.0);
             if random.chance(risen * peak * limit / per_s as f64) {
-                attack(*attacker);
+                attack(*attacker, host(HOSTS + 1));
             }
         }
         let (begin, count, share) = DISTRIBUTED;
         if seconds >= begin && random.chance(count as f64 * share * limit / per_s as f64) {
-            attack(traffic.distributed[random.below(count) as usize]);
+            attack(
+                traffic.distributed[random.below(count) as usize],
+                traffic.victim,
+            );
         }
     }
     traffic

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Instant;
 
 use crate::networks::Network;
 use crate::{Error, Random, Result};
@@ -46,8 +45,6 @@ pub struct Watch {
     pub checks: u64,
     /// Those of them that began during a rebuild.
     pub checks_in_rebuild: u64,
-    /// Bans and unbans a second.
-    pub changes_per_s: f64,
 }
 
 /// The networks of a list, and how often each was banned or unbanned: odd while it is banned.
@@ -91,7 +88,8 @@ pub fn watch<B: Bans>(bans: &B, networks: &[Network], rebuilds: bool, seed: u64)
         is_rebuilding: AtomicBool::new(false),
         is_done: AtomicBool::new(false),
     };
-    let (ticks, each_tick) = channel();
+    // A tick waits until the rebuilder takes it.
+    let (ticks, each_tick) = sync_channel(0);
     thread::scope(|threads| {
         let watcher = threads.spawn(|| watched.look(Random::new(seed, 0)));
         let rebuilder = threads.spawn({
@@ -103,25 +101,24 @@ pub fn watch<B: Bans>(bans: &B, networks: &[Network], rebuilds: bool, seed: u64)
         watched.is_done.store(true, Ordering::SeqCst);
         let broken = |_| Error::Other("a thread panicked".into());
         let (checks, checks_in_rebuild) = watcher.join().map_err(broken)??;
+        changes?;
         Ok(Watch {
             rebuilds: rebuilds.map_err(broken)??,
             checks,
             checks_in_rebuild,
-            changes_per_s: changes?,
         })
     })
 }
 
 impl<B: Bans> Watched<'_, B> {
-    /// Bans and unbans; sends a tick from time to time. Returns changes per second.
+    /// Bans and unbans; sends a tick from time to time.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "when it is dropped, all is changed"
     )]
-    fn change(&self, ticks: Sender<()>) -> Result<f64> {
+    fn change(&self, ticks: SyncSender<()>) -> Result<()> {
         let (half, quarter) = (self.networks.len() / 2, self.networks.len() / 4);
         let turn = |at: usize| self.turns[at].fetch_add(1, Ordering::SeqCst);
-        let start = Instant::now();
         for at in half..self.networks.len() {
             let (new, old) = (&self.networks[at], &self.networks[at - quarter]);
             self.bans.ban(new)?;
@@ -136,25 +133,30 @@ impl<B: Bans> Watched<'_, B> {
                 // Some go who are not banned.
                 self.bans.unban(old)?;
             }
-            if (at - half).is_multiple_of(self.networks.len() / 32 + 1) {
+            if (at - half).is_multiple_of(self.networks.len() / 64 + 1) {
                 // Nobody listens if the rebuilder has failed.
                 ticks.send(()).unwrap_or_default();
             }
         }
-        let changes = 2 * (self.networks.len() - half);
-        Ok(changes as f64 / start.elapsed().as_secs_f64().max(1e-9))
+        Ok(())
     }
 
     /// Makes the filter anew until the list no longer changes. Returns how often.
-    #[expect(clippy::needless_pass_by_value, reason = "a thread owns its receiver")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "when it is dropped, ticks do not wait"
+    )]
     fn rebuild(&self, rebuilds: bool, ticks: Receiver<()>) -> Result<u64> {
         let mut count = 0;
-        while rebuilds && ticks.recv().is_ok() {
-            // Ticks of before are over; the swap waits for one of now.
-            ticks.try_iter().for_each(drop);
+        while ticks.recv().is_ok() {
+            if !rebuilds {
+                continue;
+            }
             self.is_rebuilding.store(true, Ordering::SeqCst);
-            self.bans
-                .rebuild(&mut || ticks.recv().unwrap_or_default())?;
+            // The changes between two ticks come after it has begun and before the new filter is used.
+            self.bans.rebuild(&mut || {
+                ticks.recv().and_then(|()| ticks.recv()).unwrap_or_default();
+            })?;
             self.is_rebuilding.store(false, Ordering::SeqCst);
             count += 1;
         }

@@ -286,7 +286,6 @@ fn with_changes(options: &Options, list: &[Network], report: &mut Report) -> Res
             "rebuilds",
             "checks",
             "in a rebuild",
-            "changes per s",
             "false positives",
             "expected",
         ],
@@ -341,7 +340,6 @@ fn one_way<F: Keeper>(
         watch.rebuilds.into(),
         watch.checks.into(),
         watch.checks_in_rebuild.into(),
-        Cell::Number(watch.changes_per_s, 0),
         Cell::Share(rate),
         Cell::Share(front.expected_rate(outside)),
     ]);

@@ -7,13 +7,14 @@
 
 mod banned;
 mod course;
+mod floods;
 
 use std::process::Command;
 
 use serde_json::Value;
 
 /// The lines of a table that a program prints as JSON.
-pub(crate) struct Rows(Vec<Value>);
+pub(crate) struct Rows(pub(crate) Vec<Value>);
 
 /// Runs a program with `--small --json`, and with more arguments.
 pub(crate) fn run(program: &str, more: &[&str]) -> Rows {
