@@ -69,7 +69,7 @@ fn by_bits(options: &Options, report: &mut Report) -> Result<()> {
     let mut random = Random::new(options.seed, 1);
     let networks = ban_list::singles(options.size(1_000_000, 20_000), &mut random);
     let outside = Exact::new(&networks);
-    let outside = outside.outside(options.size(1_000_000, 40_000), false, &mut random)?;
+    let outside = outside.outside(options.size(500_000, 40_000), false, &mut random)?;
     let folder = tempfile::tempdir()?;
     let path = |name| folder.path().join(name);
     let db = store(&path("default"), &networks, FilterPolicy::default())?;
@@ -157,7 +157,7 @@ fn by_lengths(
 ) -> Result<()> {
     let mut random = Random::new(options.seed, 2);
     let outside = Exact::new(list);
-    let outside = outside.outside(options.size(500_000, 20_000), true, &mut random)?;
+    let outside = outside.outside(options.size(300_000, 20_000), true, &mut random)?;
     let mut table = Table::new(
         format!("The list: {from}, {} entries", grouped(list.len() as u64)),
         &[
@@ -275,7 +275,7 @@ fn expanded(list: &[Network], step: u8) -> Vec<Network> {
 /// A list of which most entries change, behind filters that keep up with it or do not.
 fn with_changes(options: &Options, list: &[Network], report: &mut Report) -> Result<()> {
     let mut random = Random::new(options.seed, 3);
-    let outside = Exact::new(list).outside(options.size(400_000, 20_000), true, &mut random)?;
+    let outside = Exact::new(list).outside(options.size(200_000, 20_000), true, &mut random)?;
     let half = grouped(list.len() as u64 / 2);
     let mut table = Table::new(
         format!("{half} entries at a time, and as many come while others go"),

@@ -160,7 +160,7 @@ fn by_memory(input: &Input, report: &mut Report) -> Result<()> {
             "at most",
         ],
     );
-    // Memory, largest error and its bound of the two that are recommended.
+    // Size, largest error and its bound of the two that are recommended.
     let mut points = [Vec::new(), Vec::new()];
     let (mut exact, mut missed) = ([None, None], [0, 0]);
     for size in [4 << 10, 16 << 10, 64 << 10, 256 << 10] {
@@ -176,7 +176,7 @@ fn by_memory(input: &Input, report: &mut Report) -> Result<()> {
         }
         for (at, score) in [&scores[1][0], &scores[2][0]].into_iter().enumerate() {
             points[at].push((
-                score.memory as f64 / 1e3,
+                size as f64 / 1024.0,
                 score.largest_error as f64,
                 score.bound,
             ));
@@ -271,7 +271,7 @@ fn error_plot(points: &[Vec<(f64, f64, f64)>; 2]) -> Plot {
     };
     Plot {
         title: "Packets by which an estimate is too high".into(),
-        across: "KB of memory".into(),
+        across: "KB of sketch in each pane".into(),
         scales: (Scale::Logarithmic, Scale::Logarithmic),
         lines: vec![
             Line::new("second", "count-min, bound", bound(0)),
@@ -304,7 +304,7 @@ fn by_panes(input: &Input, report: &mut Report) -> Result<()> {
             "largest error",
         ],
     );
-    let (mut measured, mut expected) = (Vec::new(), Vec::new());
+    let (mut measured, mut expected, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
     for panes in [1, 2, 5, 10, 20, 50] {
         let window = input.window(panes);
         let counts = CountPanes::new(
@@ -339,20 +339,26 @@ fn by_panes(input: &Input, report: &mut Report) -> Result<()> {
             Cell::Number(score.bound, 0),
             score.largest_error.into(),
         ]);
+        bounds.push(score.bound);
         measured.push((panes as f64, mean.max(0.0)));
         expected.push((panes as f64, pane / 2.0));
     }
     report.table(table);
-    panes_matter(measured, expected, report);
+    panes_matter((measured, expected), &bounds, report);
     Ok(())
 }
 
 /// The points are numbers of panes and seconds.
-fn panes_matter(measured: Vec<(f64, f64)>, expected: Vec<(f64, f64)>, report: &mut Report) {
-    if let (Some(one), Some(most)) = (measured.first(), measured.last()) {
+fn panes_matter(
+    (measured, expected): (Vec<(f64, f64)>, Vec<(f64, f64)>),
+    bounds: &[f64],
+    report: &mut Report,
+) {
+    if let ([one, .., most], [bound, .., last]) = (measured.as_slice(), bounds) {
         report.conclude(format!(
             "A source is reported {:.2} s after it gets above the rate in the mean if the window is one \
-             pane, and {:.2} s with {} panes. In the same memory the error bound grows with the panes.",
+             pane, and {:.2} s with {} panes. In the same memory the error bound goes from {bound:.0} \
+             packets to {last:.0}.",
             one.1, most.1, most.0,
         ));
     }
