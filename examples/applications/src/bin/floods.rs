@@ -344,13 +344,14 @@ fn by_panes(input: &Input, report: &mut Report) -> Result<()> {
         expected.push((panes as f64, pane / 2.0));
     }
     report.table(table);
-    panes_matter((measured, expected), &bounds, report);
+    panes_matter(measured, expected, &bounds, report);
     Ok(())
 }
 
 /// The points are numbers of panes and seconds.
 fn panes_matter(
-    (measured, expected): (Vec<(f64, f64)>, Vec<(f64, f64)>),
+    measured: Vec<(f64, f64)>,
+    expected: Vec<(f64, f64)>,
     bounds: &[f64],
     report: &mut Report,
 ) {
