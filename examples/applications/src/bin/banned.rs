@@ -4,7 +4,7 @@
 //! certain, so the packet passes at once; "maybe" is looked up in the store. An address has one probe for
 //! each prefix length in use, as any of its prefixes may be banned: Dharmapurikar, Krishnamurthy, Taylor,
 //! "Longest prefix matching using Bloom filters" (2003), section 3. Fewer lengths make fewer probes and
-//! more entries (controlled prefix expansion, section 4.2 there; Srinivasan and Varghese 1998, section 3).
+//! more entries: controlled prefix expansion (Srinivasan, Varghese 1998; section 4 of the paper of 2003).
 //!
 //! A ban can end. A counting filter (Fan and others, "Summary cache", 2000, section V.C) takes the entry
 //! out. A plain filter cannot, so it is built anew in the background: bans since the rebuild began are
@@ -126,8 +126,9 @@ fn by_bits(options: &Options, report: &mut Report) -> Result<()> {
     report.table(table);
     report.plot(rate_plot(measured, expected));
     let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = speeds.iter().copied().fold(0.0, f64::max);
     report.conclude(format!(
-        "One thread asks the filter about at least {least:.1} million single addresses a second, at any \
+        "One thread asks the filter about {least:.1} to {most:.1} million single addresses a second, by its \
          size. Each false positive is a lookup in the store. The {} of all sizes read {} blocks in a store \
          with filters of its own, and {} in one without.",
         grouped(sum[0]),
