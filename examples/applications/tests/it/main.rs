@@ -6,9 +6,11 @@
 )]
 
 mod attacks;
+mod banned;
 mod cache;
 mod contacts;
 mod course;
+mod floods;
 mod join;
 mod proxies;
 mod replicas;
@@ -19,7 +21,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The lines of a table that a program prints as JSON.
-pub(crate) struct Rows(Vec<Value>);
+pub(crate) struct Rows(pub(crate) Vec<Value>);
 
 /// Runs a program with `--small --json`, and with more arguments.
 pub(crate) fn run(program: &str, more: &[&str]) -> Rows {
