@@ -1,7 +1,7 @@
 //! What the applications share: the command line, the report, random input and real input.
 //!
 //! Each application is one file in `src/bin`. It makes or reads its input, does the work, and returns
-//! a [`Report`]; [`program`] prints that as text, as JSON, or as a page.
+//! a [`Report`]; [`program()`] prints that as text, as JSON, or as a page.
 
 pub mod adversary;
 pub mod announced;

@@ -6,11 +6,11 @@ use super::catalog::{ALL, BLOOM, Experiment};
 /// Exercises that programs beside the laboratory answer.
 const OTHERS: &[(&str, &str)] = &[
     (
-        "a cache that keeps what is asked for again",
+        "a cache that ignores one-hit wonders",
         "cargo run --release -p criba-applications --bin cache",
     ),
     (
-        "caches that tell each other what they have",
+        "proxies that know of each other",
         "cargo run --release -p criba-applications --bin proxies",
     ),
     (
@@ -26,15 +26,15 @@ const OTHERS: &[(&str, &str)] = &[
         "cargo run --release -p criba-applications --bin spell",
     ),
     (
-        "contacts in common without showing them",
+        "a dictionary of contacts in six structures",
         "cargo run --release -p criba-applications --bin contacts",
     ),
     (
-        "joins of two databases",
+        "join of two sites",
         "cargo run --release -p criba-applications --bin join",
     ),
     (
-        "replicas that are brought together",
+        "replicas that agree",
         "cargo run --release -p criba-applications --bin replicas",
     ),
     (
@@ -42,7 +42,7 @@ const OTHERS: &[(&str, &str)] = &[
         "cargo run --release -p criba-applications --bin course",
     ),
     (
-        "keys that an adversary chooses",
+        "attacks on filters, and what a published filter tells",
         "cargo run --release -p criba-applications --bin attacks",
     ),
     (
