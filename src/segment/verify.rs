@@ -75,9 +75,14 @@ impl Verifier {
         if let Some(damage) = segment.damage() {
             verifier.findings.push(damage.clone());
         }
-        for damage in [segment.filter_damage(), segment.range_filter_damage()] {
-            verifier.findings.extend(damage.cloned());
-        }
+        let (filter, range) = (segment.filter_damage(), segment.range_filter_damage());
+        verifier.findings.extend(filter.cloned());
+        // Of a filter file that cannot be read, both filters say the same.
+        let is_told =
+            |damage: &&Error| filter.is_some_and(|told| told.to_string() == damage.to_string());
+        verifier
+            .findings
+            .extend(range.filter(|damage| !is_told(damage)).cloned());
         let Ok(body) = segment.body() else {
             return verifier;
         };

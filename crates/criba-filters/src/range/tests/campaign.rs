@@ -209,13 +209,15 @@ fn bound(keys: &[Vec<u8>], at: usize, next: &mut dyn FnMut() -> u64) -> Vec<u8> 
         7 => key.truncate(below(next, key.len() + 1)),
         8 => drop(key.pop()),
         9 => {
-            let byte = key.last_mut();
-            byte.map_or((), |byte| *byte = byte.wrapping_add(1));
+            if let Some(byte) = key.last_mut() {
+                *byte = byte.wrapping_add(1);
+            }
         }
         10 => {
             let place = below(next, key.len() + 1);
-            let byte = key.get_mut(place);
-            byte.map_or((), |byte| *byte = next() as u8);
+            if let Some(byte) = key.get_mut(place) {
+                *byte = next() as u8;
+            }
         }
         _ => key = shape(next)(next),
     }
@@ -230,8 +232,9 @@ fn pair(keys: &[Vec<u8>], at: usize, next: &mut dyn FnMut() -> u64) -> (Vec<u8>,
         3 => [&one[..], &[next() as u8]].concat(),
         4 => {
             let mut upper = one.clone();
-            let last = upper.last_mut();
-            last.map_or((), |byte| *byte = byte.saturating_add(1));
+            if let Some(last) = upper.last_mut() {
+                *last = last.saturating_add(1);
+            }
             upper
         }
         _ => {
