@@ -116,10 +116,11 @@ const POINT: Filters = Filters {
 const RANGE: Filters = Filters {
     has_point: false,
     has_range: true,
-    ..POINT
+    stride: 3,
 };
 
-/// Pages of the range filter begin at 4096, so the file is long.
+/// Pages of the range filter begin at 4096, so the file is long. The zeros before them belong to
+/// nobody.
 const BOTH: Filters = Filters {
     has_range: true,
     stride: 59,
@@ -217,7 +218,8 @@ fn a_damaged_filter_file_never_fails_a_read() {
             let outcome = check(&image, &states, residency, &[], &what);
             assert_eq!(outcome, Outcome::Right, "{}", what());
             tally.add(outcome);
-            if nth % 53 == 0 {
+            let has_gap = filters.has_point && filters.has_range;
+            if !has_gap && nth % 53 == 0 {
                 show_and_mend(&image, filters, &what());
             }
         }

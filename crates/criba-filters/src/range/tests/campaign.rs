@@ -151,6 +151,8 @@ impl Blocks {
         let built = builder.build(last, bits)?;
         let filter = RangeFilter::parse(&built.header, fences.len() as u32).unwrap();
         assert_eq!(filter.keys(), keys.len() as u64);
+        // Of more blocks only some are measured.
+        assert!(fences.len() > 128 || filter.fits(bits), "{bits} bits");
         fences.push(last.clone());
         Some(Blocks {
             fences,
