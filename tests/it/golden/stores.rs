@@ -453,7 +453,7 @@ fn letters() -> Vec<(Vec<u8>, Vec<u8>)> {
         let letters = (0..14).map(|_| {
             bits >>= 2;
             // An `n` is followed by another one three times of four.
-            if bits % 4 == 0 { b'o' } else { b'n' }
+            if bits.is_multiple_of(4) { b'o' } else { b'n' }
         });
         letters.collect()
     };

@@ -21,6 +21,14 @@ fn number(name: &str, default: u64) -> u64 {
     value.map_or(default, |value| value.parse().unwrap())
 }
 
+#[expect(clippy::print_stdout, reason = "how far a campaign is")]
+fn tell(tally: &Tally) {
+    println!("{tally:?}");
+}
+
+/// Makes a key from random numbers; with numbers of its own.
+type Make = Box<dyn Fn(&mut dyn FnMut() -> u64) -> Vec<u8>>;
+
 #[test]
 fn no_range_with_a_key_is_denied() {
     let wanted = number("CRIBA_RANGES", 30_000);
@@ -30,10 +38,10 @@ fn no_range_with_a_key_is_denied() {
         try_segment(seed, &mut tally);
         seed += 1;
         if tally.segments.is_multiple_of(20_000) {
-            println!("{tally:?}");
+            tell(&tally);
         }
     }
-    println!("{tally:?}");
+    tell(&tally);
     // Both kinds of ranges are there, and a filter that always says "maybe" is none.
     assert!(
         tally.hold_a_key > wanted / 5 && tally.refuted > wanted / 20,
@@ -47,7 +55,7 @@ fn below(next: &mut dyn FnMut() -> u64, limit: usize) -> usize {
 }
 
 /// Shapes of keys. Each has some numbers of its own, so that keys lie in clusters.
-fn shape(next: &mut dyn FnMut() -> u64) -> Box<dyn Fn(&mut dyn FnMut() -> u64) -> Vec<u8>> {
+fn shape(next: &mut dyn FnMut() -> u64) -> Make {
     let byte = [0, 1, b'a', 0xfe, 0xff][below(next, 5)];
     let stem: Vec<u8> = (0..below(next, 24)).map(|_| next() as u8).collect();
     let spread = 1_u64 << below(next, 64);
