@@ -89,6 +89,11 @@ impl SegmentRangeFilter {
         self.disk_bytes as f64 * 8.0 / self.filter.keys().max(1) as f64
     }
 
+    /// See [`RangeFilter::fits`].
+    pub(crate) fn fits(&self, bits_per_key: f64) -> bool {
+        self.filter.fits(bits_per_key)
+    }
+
     /// Bytes in memory with the whole body resident, and without it.
     pub(crate) fn memory_bytes(&self) -> (u64, u64) {
         let resident = self.filter.resident_bytes();

@@ -216,7 +216,7 @@ impl Segment {
         };
         match &body.range {
             RangeState::Declined { .. } => true,
-            RangeState::Ready(filter) => (filter.bits_per_key() - wanted).abs() <= 1.0,
+            RangeState::Ready(filter) => filter.fits(wanted),
             RangeState::None | RangeState::Damaged(_) => false,
         }
     }

@@ -51,3 +51,34 @@ fn inputs_near_the_seeds_are_read_or_refused() {
         }
     }
 }
+
+/// Seeds with random bytes changed, put in or left out. `CRIBA_MUTATIONS=100000` tries so many for
+/// each target, `CRIBA_MUTATED=range` only those of one: a fuzzer without coverage, on stable.
+#[test]
+fn mutated_seeds_are_read_or_refused() {
+    let count = std::env::var("CRIBA_MUTATIONS").map_or(20, |count| count.parse().unwrap());
+    let only = std::env::var("CRIBA_MUTATED").ok();
+    let chosen = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    for (name, target) in TARGETS.into_iter().filter(|(name, _)| chosen(name)) {
+        let seeds = [seeds(name), kept(name)].concat();
+        for _ in 0..count {
+            let mut input = seeds[random(seeds.len())].clone();
+            for _ in 0..=random(6) {
+                let at = random(input.len() + 1);
+                match random(4) {
+                    0 => input.insert(at, random(256) as u8),
+                    1 if at < input.len() => drop(input.remove(at)),
+                    2 if at < input.len() => input[at] ^= 1 << random(8),
+                    _ if at < input.len() => input[at] = random(256) as u8,
+                    _ => {}
+                }
+            }
+            target(&input);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! has one bit flipped, and their lengths are sampled.
 
 mod blocks;
+mod ranges;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,9 +88,13 @@ fn write_side(db: &Db, batch: &mut Batch, n: usize, model: &mut Model) {
 
 fn settings(round: usize, builder: Builder) -> Builder {
     match round {
-        0 => builder.filter(FilterPolicy::Bloomier(BloomierBits::Slot)),
+        0 => builder
+            .filter(FilterPolicy::Bloomier(BloomierBits::Slot))
+            .range_filter(ranges::POLICY),
         1 => builder.filter(FilterPolicy::Bloom { bits_per_key: 12.0 }),
-        2 => builder.filter(FilterPolicy::None),
+        2 => builder
+            .filter(FilterPolicy::None)
+            .range_filter(ranges::POLICY),
         _ => builder
             .filter(FilterPolicy::Bloomier(BloomierBits::Block))
             .compression(Compression::Zstd { level: 3 }),
@@ -315,6 +320,7 @@ fn check_reads(
     reading.get_all();
     reading.scan(true);
     reading.scan(false);
+    reading.scan_ranges();
     if reading.is_partial {
         Outcome::Partial
     } else {
@@ -623,14 +629,16 @@ fn a_damaged_filter_never_fails_a_read_and_shows() {
         let regions = |id: &u64| (*id, db.inspect(*id).unwrap().regions);
         ids.iter().map(regions).collect::<Vec<_>>()
     };
-    let mut damages = 0;
+    let (mut damages, mut of_ranges) = (0, 0);
     for (id, regions) in regions {
         let name = format!("{id:06}.seg");
         let bytes = store.memory.bytes_of(&name).unwrap();
         for region in regions {
-            if !region.name.starts_with("filter") {
+            let is_range = region.name.starts_with("range filter");
+            if !is_range && !region.name.starts_with("filter") {
                 continue;
             }
+            of_ranges += u32::from(is_range && region.bytes > 0);
             for at in region.offset..region.offset + region.bytes {
                 for residency in [PINNED, CACHED] {
                     damages += 1;
@@ -647,17 +655,23 @@ fn a_damaged_filter_never_fails_a_read_and_shows() {
                         let expected = model.get(key.as_bytes()).map(Vec::as_slice);
                         assert_eq!(found.as_deref(), expected, "{what}");
                     }
+                    ranges::assert_ranges(&db, model, &what);
                     let stats = db.stats();
                     let segment = stats.segments().find(|segment| segment.id == id).unwrap();
                     assert!(segment.damage.is_none(), "{what}");
-                    let filter = segment.filter.as_ref().unwrap();
-                    assert!(filter.damage.is_some(), "{what}");
+                    let damage = match is_range {
+                        true => &segment.range_filter.as_ref().unwrap().damage,
+                        false => &segment.filter.as_ref().unwrap().damage,
+                    };
+                    assert!(damage.is_some(), "{what}");
                     assert!(stats.to_string().contains("DAMAGED"), "{what}");
                 }
             }
         }
     }
     assert!(damages > 300, "{damages}");
+    // Pages and header of two segments.
+    assert_eq!(of_ranges, 4);
 }
 
 /// Damage is an error for the keys behind it, and for no others.

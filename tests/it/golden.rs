@@ -8,19 +8,23 @@
 mod decode;
 mod document;
 mod filter;
+mod filters;
+mod ranges;
 mod reader;
 mod segment;
 mod stores;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use criba::operator::Append;
 use criba::sim::Memory;
+use criba::storage::Storage as _;
 use criba::{Access, Db, Io};
 
 use decode::{Contents, Decoded, Files};
-use stores::{CLOSED, KEYSPACES, KILLED, OPERANDS, PACKED, STORES, Store};
+use stores::{CLOSED, KEYSPACES, KILLED, OPERANDS, PACKED, RANGES, STORES, Store};
 
 /// Where the files of a store are kept.
 fn directory(name: &str) -> PathBuf {
@@ -94,6 +98,7 @@ fn the_document_tells_how_to_read_them() {
             contents,
             clean_at,
             last,
+            ranges: _,
         } = decode::store(&files);
         assert_eq!(contents, (store.contents)(), "{}", store.name);
         assert_eq!(clean_at, store.is_clean.then_some(last));
@@ -173,6 +178,8 @@ fn golden_stores_are_read_from_disk() {
         (&KEYSPACES, Io::Mmap),
         (&OPERANDS, Io::Pread),
         (&OPERANDS, Io::Mmap),
+        (&RANGES, Io::Pread),
+        (&RANGES, Io::Mmap),
     ] {
         let files = golden(store);
         let dir = tempfile::tempdir().unwrap();
@@ -204,6 +211,61 @@ fn golden_stores_are_read_from_disk() {
         db.delete("later").unwrap();
         assert_eq!(all(&db), (store.contents)());
     }
+}
+
+/// Ranges of one key, ranges between keys and wide ones: each segment denies those that its filter
+/// denies by the document, and no others.
+#[test]
+fn range_filters_answer_as_the_document_says() {
+    let files = golden(&RANGES);
+    let filters = decode::store(&files).ranges;
+    assert_eq!(filters.len(), 4);
+    let memory = Memory::new();
+    memory.create_dir().unwrap();
+    files
+        .iter()
+        .for_each(|(name, bytes)| memory.replace(name, bytes.clone()));
+    let db = Db::builder("ranges")
+        .compaction(criba::Compaction::Manual)
+        .storage(Arc::new(memory))
+        .access(Access::ReadOnly)
+        .open()
+        .unwrap();
+    let content = &all(&db)["default"];
+    let mut questions = ranges::absent(content.keys());
+    assert_eq!(questions.len(), 1000);
+    questions.extend(content.keys().map(|key| (key.clone(), key.clone())));
+    let pairs = content.keys().zip(content.keys().skip(1));
+    questions.extend(pairs.map(|(one, next)| (one.clone(), next.clone())));
+    let mut before = refuted(&db);
+    let mut denied = 0;
+    for (lower, upper) in &questions {
+        let found = db.range(&lower[..]..=&upper[..]).map(Result::unwrap);
+        let found: Vec<_> = found.map(|(key, _)| key.to_vec()).collect();
+        let expected = content.range(lower.clone()..=upper.clone());
+        let expected: Vec<_> = expected.map(|(key, _)| key.clone()).collect();
+        assert_eq!(found, expected);
+        let now = refuted(&db);
+        // With two keys in it, a range is asked for in parts.
+        for (id, filter) in filters.iter().filter(|_| found.len() < 2) {
+            let is_denied = filter.covers(lower, upper) && !filter.may_hold(lower, upper);
+            let what = (lower.escape_ascii(), upper.escape_ascii());
+            assert_eq!(now[id] - before[id], u64::from(is_denied), "{id}: {what:?}");
+            denied += u64::from(is_denied);
+        }
+        before = now;
+    }
+    assert!(denied > 1000, "{denied}");
+}
+
+/// How many ranges each segment has denied.
+fn refuted(db: &Db) -> BTreeMap<u64, u64> {
+    let stats = db.stats();
+    let of = |segment: &criba::SegmentStats| {
+        let range = segment.range_filter.as_ref();
+        (segment.id, range.map_or(0, |range| range.refuted))
+    };
+    stats.segments().map(of).collect()
 }
 
 fn all(db: &Db) -> Contents {

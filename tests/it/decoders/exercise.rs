@@ -38,6 +38,9 @@ pub(super) fn golden(name: &str) -> Files {
         "operands" => &files!("operands":
             "000005.seg" "000006.journal" "000007.seg"
             "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
+        "ranges" => &files!("ranges":
+            "000005.seg" "000006.filter" "000011.seg" "000015.seg" "000019.seg" "000022.journal"
+            "000023.seg" "CURRENT" "LOCK" "MANIFEST-000016" "MANIFEST-000020"),
         _ => &files!("killed":
             "000003.journal" "000004.journal" "CURRENT" "LOCK" "MANIFEST-000001" "MANIFEST-000002"),
     };
@@ -96,6 +99,11 @@ fn read_keyspace(db: &Keyspace, is_sound: bool) -> Option<Content> {
     assert!(db.stats().segments().count() < 1000);
     std::hint::black_box(db.approximate_len());
     std::hint::black_box(db.approximate_len_in("c".."q"));
+    for (lower, upper) in ASKED.iter().zip(&ASKED[1..]) {
+        for entry in db.range(*lower..=*upper).take(ENTRIES_MAX) {
+            assert!(entry.is_ok() || !is_sound);
+        }
+    }
     for key in ASKED {
         let found = db.get(key);
         let explained = db.explain(key);
@@ -117,6 +125,7 @@ fn read_keyspace(db: &Keyspace, is_sound: bool) -> Option<Content> {
         assert_eq!(db.get(key).unwrap().as_ref(), Some(value), "{key:?}");
         let from_here = db.range(&**key..).next();
         assert_eq!(from_here.unwrap().unwrap().0, *key);
+        assert_eq!(db.range(&**key..=&**key).rev().count(), 1);
     }
     if forward.len() < ENTRIES_MAX {
         for key in ASKED {

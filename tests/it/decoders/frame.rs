@@ -28,6 +28,9 @@ pub(super) struct Parts {
     pub(super) words: Vec<u8>,
     /// Payload of the filter header.
     pub(super) header: Option<Vec<u8>>,
+    /// Words and header of the range filter.
+    pub(super) range_words: Vec<u8>,
+    pub(super) range_header: Option<Vec<u8>>,
     pub(super) index: Vec<u8>,
     pub(super) properties: Vec<u8>,
 }
@@ -49,12 +52,30 @@ pub(super) fn stored_region(
     out.extend_from_slice(&[kind, codec, 1, 0, 0, 0, 0, 0]);
 }
 
-/// Appends the pages of a filter's body.
-pub(super) fn pages(words: &[u8], out: &mut Vec<u8>) {
+/// Kinds of pages.
+pub(super) const FILTER_PAGE: u8 = 5;
+pub(super) const RANGE_PAGE: u8 = 7;
+
+/// Appends the pages of a filter's body, from a multiple of 4096 on, and says where they begin.
+pub(super) fn pages(words: &[u8], kind: u8, out: &mut Vec<u8>) -> usize {
+    if !words.is_empty() {
+        out.resize(out.len().next_multiple_of(4096), 0);
+    }
+    let start = out.len();
     for page in words.chunks(511 * 8) {
         out.extend_from_slice(page);
-        out.extend_from_slice(&[5, 1, 0, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(&[kind, 1, 0, 0, 0, 0, 0, 0]);
     }
+    start
+}
+
+/// Appends a region if there is one, and says where it begins.
+pub(super) fn optional_region(payload: Option<&[u8]>, kind: u8, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    if let Some(payload) = payload {
+        region(payload, kind, out);
+    }
+    start
 }
 
 impl Parts {
@@ -62,27 +83,21 @@ impl Parts {
     pub(super) fn build(&self, number: u64) -> Vec<u8> {
         let mut bytes = self.data.clone();
         let data_end = bytes.len();
-        if !self.words.is_empty() {
-            bytes.resize(data_end.next_multiple_of(4096), 0);
-        }
-        let filter = bytes.len();
-        pages(&self.words, &mut bytes);
-        let header = bytes.len();
-        if let Some(payload) = &self.header {
-            region(payload, 2, &mut bytes);
-        }
-        let index = bytes.len();
-        region(&self.index, 3, &mut bytes);
-        let properties = bytes.len();
-        region(&self.properties, 4, &mut bytes);
+        let filter = pages(&self.words, FILTER_PAGE, &mut bytes);
+        let range = pages(&self.range_words, RANGE_PAGE, &mut bytes);
+        let header = optional_region(self.header.as_deref(), 2, &mut bytes);
+        let range_header = optional_region(self.range_header.as_deref(), 6, &mut bytes);
+        let index = optional_region(Some(&self.index), 3, &mut bytes);
+        let properties = optional_region(Some(&self.properties), 4, &mut bytes);
         let len = bytes.len() + SEGMENT_FOOTER;
-        bytes.extend_from_slice(b"cribaseg\x02\0\0\0\0\0\0\0");
+        bytes.extend_from_slice(b"cribaseg\x03\0\0\0\0\0\0\0");
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&STORE_ID.to_le_bytes());
-        for field in [len, data_end, filter, header, index, properties] {
-            bytes.extend_from_slice(&(field as u64).to_le_bytes());
+        let offsets = [filter, range, header, range_header, index, properties];
+        for field in [len, data_end].iter().chain(&offsets) {
+            bytes.extend_from_slice(&(*field as u64).to_le_bytes());
         }
-        bytes.extend_from_slice(&[0; 16]);
+        bytes.extend_from_slice(&[0; 20]);
         repair::segment(&mut bytes, number);
         bytes
     }
@@ -91,24 +106,38 @@ impl Parts {
     pub(super) fn of(bytes: &[u8]) -> Parts {
         let footer = bytes.len() - SEGMENT_FOOTER;
         let at = |field| offset_at(bytes, footer + field).unwrap();
-        let (data_end, filter, header, index) = (at(48), at(56), at(64), at(72));
-        let properties = at(80);
+        let (data_end, filter, range, header) = (at(48), at(56), at(64), at(72));
+        let (range_header, index, properties) = (at(80), at(88), at(96));
         let payload = |start: usize, end: usize| {
             let len = u32_at(bytes, end - 16).unwrap() as usize;
             bytes[start..start + len].to_vec()
         };
-        let pages = bytes[filter..header].chunks(4096);
+        // The last page may have zeros behind it.
+        let filter_end = (header..range_header).next().map_or(0, |_| {
+            let words = filter_words(&payload(properties, footer)) as usize;
+            filter + words * 8 + words.div_ceil(511) * 8
+        });
+        let words = |start: usize, end: usize| {
+            let pages = bytes[start..end.max(start)].chunks(4096);
+            let words = pages.flat_map(|page| &page[..page.len() - 8]);
+            words.copied().collect()
+        };
+        let optional = |start, end| (start < end).then(|| payload(start, end));
         Parts {
             data: bytes[..data_end].to_vec(),
-            words: pages
-                .flat_map(|page| &page[..page.len() - 8])
-                .copied()
-                .collect(),
-            header: (header < index).then(|| payload(header, index)),
+            words: words(filter, filter_end),
+            header: optional(header, range_header),
+            range_words: words(range, header),
+            range_header: optional(range_header, index),
             index: payload(index, properties),
             properties: payload(properties, footer),
         }
     }
+}
+
+/// The number of words that the properties of a segment with a filter tell of, before the rate.
+fn filter_words(properties: &[u8]) -> u64 {
+    u64_at(properties, properties.len() - 16).unwrap()
 }
 
 /// What properties say of the range of keys and the last sequence; something, if they are damaged.
@@ -127,7 +156,7 @@ fn range_of(properties: &[u8]) -> (Vec<u8>, Vec<u8>, u64) {
 /// A store that was closed in order and consists of this segment.
 pub(super) fn store(number: u64, segment: Vec<u8>, sidecar: Option<Vec<u8>>) -> Files {
     let footer = segment.len().saturating_sub(SEGMENT_FOOTER);
-    let properties = offset_at(&segment, footer + 80).unwrap_or(0);
+    let properties = offset_at(&segment, footer + 96).unwrap_or(0);
     let (first_key, last_key, last) = range_of(&segment[properties..]);
     let sum = segment.len().saturating_sub(4);
 

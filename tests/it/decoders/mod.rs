@@ -10,6 +10,7 @@ mod exercise;
 mod frame;
 mod keyspaces;
 mod operand;
+mod range;
 mod repair;
 
 use bytes::{Input, prefixed, varint};
@@ -21,7 +22,7 @@ use operand::operand;
 pub(crate) type Target = fn(&[u8]);
 
 /// All of them, by name: also the names of the fuzz targets and of the corpus folders.
-pub(crate) const TARGETS: [(&str, Target); 11] = [
+pub(crate) const TARGETS: [(&str, Target); 12] = [
     ("batch", batch),
     ("block", block),
     ("current", current),
@@ -31,6 +32,7 @@ pub(crate) const TARGETS: [(&str, Target); 11] = [
     ("keyspaces", keyspaces::keyspaces),
     ("manifest", manifest),
     ("operand", operand),
+    ("range", range::range),
     ("segment", segment),
     ("sidecar", sidecar),
 ];
@@ -255,6 +257,8 @@ fn with_filter(properties: &[u8], filter: &FilterInput) -> Option<Vec<u8>> {
     for _ in 0..4 {
         rest.prefixed()?;
     }
+    // Of the range filter.
+    rest.bytes(2)?;
     let mut changed = properties[..properties.len() - rest.0.len()].to_vec();
     changed.push(filter.kind);
     if filter.kind != 0 {
@@ -273,26 +277,33 @@ pub(crate) fn sidecar(input: &[u8]) {
     let mut bytes = if choice & 16 == 0 {
         input.get(1..).unwrap_or_default().to_vec()
     } else {
-        sidecar_of(&FilterInput::new(input), number)
+        sidecar_of(&FilterInput::new(input), &range::Framed::default(), number)
     };
     repair::sidecar(&mut bytes, frame::SIDECAR);
     let files = frame::store(number, segment, Some(bytes));
     exercise(files, is_written(choice));
 }
 
-fn sidecar_of(filter: &FilterInput, segment: u64) -> Vec<u8> {
+/// A filter file of these filters, of which checksums are made right later.
+fn sidecar_of(filter: &FilterInput, range: &range::Framed, segment: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    frame::pages(&filter.words, &mut bytes);
-    let header = bytes.len() as u64;
-    frame::region(&filter.header, 2, &mut bytes);
-    bytes.extend_from_slice(b"cribafil\x01\0");
-    bytes.extend_from_slice(&[filter.kind, filter.equal_hashes, 0, 0, 0, 0]);
+    frame::pages(&filter.words, frame::FILTER_PAGE, &mut bytes);
+    let range_pages = frame::pages(&range.words, frame::RANGE_PAGE, &mut bytes);
+    let has_filter = filter.kind != 0;
+    let header = has_filter.then_some(&filter.header[..]);
+    let header = frame::optional_region(header, 2, &mut bytes);
+    let range_header = frame::optional_region(range.header.as_deref(), 6, &mut bytes);
+    bytes.extend_from_slice(b"cribafil\x02\0");
+    let is_there = u8::from(range.header.is_some());
+    bytes.extend_from_slice(&[filter.kind, filter.equal_hashes, is_there, 0, 0, 0]);
     bytes.extend_from_slice(&frame::SIDECAR.to_le_bytes());
     bytes.extend_from_slice(&segment.to_le_bytes());
     bytes.extend_from_slice(&repair::STORE_ID.to_le_bytes());
-    for field in [0, header, filter.word_count(), 0, 0] {
+    let offsets = [range_pages, header, range_header].map(|offset| offset as u64);
+    for field in [&[0][..], &offsets, &[filter.word_count(), 0]].concat() {
         bytes.extend_from_slice(&u64::to_le_bytes(field));
     }
+    bytes.extend_from_slice(&[0; 12]);
     bytes
 }
 
@@ -327,7 +338,8 @@ pub(crate) fn block(input: &[u8]) {
     properties.extend_from_slice(&DEFAULT_KEYSPACE);
     prefixed(b"", &mut properties);
     prefixed(&[0xff; 40], &mut properties);
-    properties.extend_from_slice(&[0; 3]);
+    // Two empty sketches, no range filter, no filter.
+    properties.extend_from_slice(&[0; 5]);
     let parts = Parts {
         data,
         index,
@@ -379,6 +391,7 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
         }
         "keyspaces" => keyspaces::seeds(),
         "operand" => operand::seeds(),
+        "range" => range::seeds(),
         "segment" => segments()
             .map(|(choice, bytes)| with(choice, &bytes))
             .collect(),
@@ -432,7 +445,11 @@ fn sidecar_seeds(segments: impl Iterator<Item = (usize, Vec<u8>)>) -> Vec<Vec<u8
     let both = |(choice, bytes): (usize, Vec<u8>)| {
         let framed = filter_seed(choice | 16, &bytes);
         let number = SEGMENTS[(choice) % SEGMENTS.len()];
-        let mut whole = sidecar_of(&FilterInput::new(&framed), number);
+        let mut whole = sidecar_of(
+            &FilterInput::new(&framed),
+            &range::Framed::default(),
+            number,
+        );
         repair::sidecar(&mut whole, frame::SIDECAR);
         [framed, [&[choice as u8], &whole[..]].concat()]
     };

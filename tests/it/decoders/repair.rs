@@ -10,8 +10,8 @@ use super::bytes::{Input, checksum, offset_at, set, u32_at, u64_at};
 pub(super) const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
 pub(super) const HASH_SEED: u64 = 0x1716_1514_1312_1110;
 
-pub(super) const SEGMENT_FOOTER: usize = 104;
-pub(super) const SIDECAR_FOOTER: usize = 88;
+pub(super) const SEGMENT_FOOTER: usize = 124;
+pub(super) const SIDECAR_FOOTER: usize = 108;
 const PAGE: usize = 4096;
 
 /// What the checksums of a segment or filter file begin with.
@@ -88,26 +88,62 @@ fn pages(bytes: &mut [u8], identity: u64, start: usize, end: usize) {
     }
 }
 
+/// Pages of the filter and of the range filter, and their headers; returns the checksums of these.
+/// The pages of the first end before zeros if there are any of the second.
+fn filters(
+    bytes: &mut [u8],
+    identity: u64,
+    words: u64,
+    [filter, range, header, range_header, end]: [usize; 5],
+) -> [u32; 2] {
+    let words = usize::try_from(words).unwrap_or(usize::MAX).min(range);
+    let pages_end = filter + 8 * (words + words.div_ceil(PAGE / 8 - 1));
+    pages(bytes, identity, filter, pages_end.min(range));
+    pages(bytes, identity, range, header);
+    [(header, range_header), (range_header, end)]
+        .map(|(start, end)| region(bytes, identity, start, end).unwrap_or_default())
+}
+
+/// Where the payload of a segment's properties has the words of the filter, if it has one.
+fn filter_words(bytes: &[u8], properties: usize, footer: usize) -> u64 {
+    let len = footer.checked_sub(16).and_then(|at| u32_at(bytes, at));
+    let end = properties.saturating_add(len.unwrap_or_default() as usize);
+    end.checked_sub(16)
+        .and_then(|at| u64_at(bytes, at))
+        .unwrap_or_default()
+}
+
 pub(super) fn segment(bytes: &mut [u8], number: u64) -> Option<()> {
     let footer = bytes.len().checked_sub(SEGMENT_FOOTER)?;
     let len = bytes.len() as u64;
     set(bytes, footer + 40, &len.to_le_bytes());
     let identity = identity(number);
-    let at = |field| offset_at(bytes, footer + field);
-    let parts = [at(56), at(64), at(72), at(80)];
-    if let [Some(filter), Some(header), Some(index), Some(properties)] = parts {
+    let at = |n: usize| offset_at(bytes, footer + 56 + 8 * n);
+    let parts = [at(0), at(1), at(2), at(3), at(4), at(5)];
+    if let [
+        Some(filter),
+        Some(range),
+        Some(header),
+        Some(range_header),
+        Some(index),
+        Some(properties),
+    ] = parts
+    {
         for (start, end) in blocks(bytes, index, properties) {
             region(bytes, identity, start, end);
         }
-        pages(bytes, identity, filter, header);
-        let regions = [
-            (88, header, index),
-            (92, index, properties),
-            (96, properties, footer),
+        let words = filter_words(bytes, properties, footer);
+        let places = [filter, range, header, range_header, index];
+        let [filter_sum, range_sum] = filters(bytes, identity, words, places);
+        let mut sum = |start, end| region(bytes, identity, start, end).unwrap_or_default();
+        let sums = [
+            filter_sum,
+            range_sum,
+            sum(index, properties),
+            sum(properties, footer),
         ];
-        for (field, start, end) in regions {
-            let sum = region(bytes, identity, start, end).unwrap_or_default();
-            set(bytes, footer + field, &sum.to_le_bytes());
+        for (n, sum) in sums.iter().enumerate() {
+            set(bytes, footer + 104 + 4 * n, &sum.to_le_bytes());
         }
     }
     region(bytes, identity, footer, bytes.len())?;
@@ -137,10 +173,14 @@ pub(super) fn sidecar(bytes: &mut [u8], number: u64) -> Option<()> {
     let len = bytes.len() as u64;
     set(bytes, footer + 48, &len.to_le_bytes());
     let identity = identity(number);
-    if let Some(header) = offset_at(bytes, footer + 56) {
-        pages(bytes, identity, 0, header);
-        let sum = region(bytes, identity, header, footer).unwrap_or_default();
-        set(bytes, footer + 80, &sum.to_le_bytes());
+    let at = |n: usize| offset_at(bytes, footer + 56 + 8 * n);
+    if let [Some(range), Some(header), Some(range_header)] = [at(0), at(1), at(2)] {
+        let words = u64_at(bytes, footer + 80).unwrap_or_default();
+        let places = [0, range, header, range_header, footer];
+        let sums = filters(bytes, identity, words, places);
+        for (n, sum) in sums.iter().enumerate() {
+            set(bytes, footer + 96 + 4 * n, &sum.to_le_bytes());
+        }
     }
     region(bytes, identity, footer, bytes.len())?;
     Some(())

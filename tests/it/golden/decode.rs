@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::ranges::Ranges;
 use super::reader::{Reader, checksum, shown};
-use super::segment;
+use super::segment::{self, Source};
 
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
@@ -34,6 +35,8 @@ pub(super) struct Decoded {
     pub(super) clean_at: Option<u64>,
     /// Sequence of the last operation.
     pub(super) last: u64,
+    /// Range filters by the numbers of their segments.
+    pub(super) ranges: BTreeMap<u64, Ranges>,
 }
 
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub(super) struct Meta {
     pub(super) start: u64,
     pub(super) len: u64,
     pub(super) sequence_max: u64,
+    /// 0 for none.
+    pub(super) filter_file: u64,
     pub(super) footer_sum: u32,
     pub(super) first_key: Vec<u8>,
     pub(super) last_key: Vec<u8>,
@@ -93,12 +98,20 @@ pub(super) fn store(files: &Files) -> Decoded {
         }
     }
     let mut entries = Vec::new();
+    let mut ranges = BTreeMap::new();
     let mut ends = BTreeMap::new();
     for meta in state.segments.values() {
         let name = format!("{:06}.seg", meta.file);
         let section = (meta.start as usize, meta.len as usize);
         let bytes = &files[&name][section.0..section.0 + section.1];
-        entries.extend(segment::decode(bytes, meta, &state, &mut dump));
+        let filter_file = format!("{:06}.filter", meta.filter_file);
+        let source = Source {
+            bytes,
+            filter_file: (meta.filter_file > 0).then(|| &files[&filter_file][..]),
+        };
+        let segment = segment::decode(source, meta, &state, &mut dump);
+        entries.extend(segment.entries);
+        ranges.extend(segment.ranges.map(|filter| (meta.id, filter)));
         // Segments of a file stand one behind another, each from a multiple of 4096 on.
         let end: &mut u64 = ends.entry(name).or_default();
         assert!(meta.start.is_multiple_of(4096) && meta.start >= *end);
@@ -136,6 +149,7 @@ pub(super) fn store(files: &Files) -> Decoded {
         contents,
         clean_at: current.clean_at,
         last,
+        ranges,
     }
 }
 
@@ -221,7 +235,7 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
         reader.u64("run");
         let len = reader.u64("length");
         let sequence_max = reader.u64("last sequence");
-        assert_eq!(reader.u64("filter file"), 0);
+        let filter_file = reader.u64("filter file");
         assert!(reader.u64("written") >= super::stores::WRITTEN_MS);
         let keyspace = reader.u32("keyspace");
         assert!(state.keyspaces.contains_key(&keyspace));
@@ -234,6 +248,7 @@ fn edit(reader: &mut Reader<'_>, state: &mut State) {
             start,
             len,
             sequence_max,
+            filter_file,
             footer_sum,
             first_key: reader.prefixed("first key"),
             last_key: reader.prefixed("last key"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::stores::STORES;
 
 /// Structures that must have an example, by the names of their headings.
-const STRUCTURES: [&str; 16] = [
+const STRUCTURES: [&str; 19] = [
     "CURRENT",
     "Manifest header",
     "Edit",
@@ -23,6 +23,9 @@ const STRUCTURES: [&str; 16] = [
     "Properties",
     "Footer",
     "Bloomier body and lookup",
+    "Range filter header",
+    "Cells",
+    "Filter file",
 ];
 
 /// A line of an example: offset, bytes, and after two spaces what they mean.

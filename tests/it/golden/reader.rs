@@ -113,6 +113,18 @@ impl<'a> Reader<'a> {
         assert_eq!(sum, expected, "{name} at {}", self.offset());
     }
 
+    /// A checksum of another structure.
+    pub(super) fn stored_checksum(&mut self, name: &str) -> u32 {
+        u32::from_le_bytes(self.bytes(4, name).try_into().unwrap())
+    }
+
+    /// A rate for people.
+    pub(super) fn rate(&mut self, name: &str) {
+        let rate = f64::from_bits(u64::from_le_bytes(self.quiet(8).try_into().unwrap()));
+        self.note(8, &format!("{name} {rate}"));
+        assert!((0.0..=1.0).contains(&rate));
+    }
+
     pub(super) fn quiet_varint(&mut self) -> u64 {
         let mut number = 0;
         for shift in (0..).step_by(7) {

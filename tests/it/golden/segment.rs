@@ -1,16 +1,16 @@
 //! The decoder's part for segments: footer, properties, index, data blocks, filter pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::decode::{Entry, Meta, State};
-use super::filter::{Answer, Filter};
+use super::filters::{self, Parts, Point};
+use super::ranges::{Fences, Ranges};
 use super::reader::{Reader, checksum, shown};
 
 const TRAILER: usize = 16;
 const FOOTER: usize = 124;
-const PAGE_WORDS: usize = 511;
 
 /// Offsets and checksums from the footer.
 #[derive(Debug)]
@@ -26,26 +26,32 @@ struct Footer {
     sums: [u32; 4],
 }
 
-#[derive(Debug)]
-struct FilterProperties {
-    kind: u8,
-    equal_hashes: bool,
-    words: usize,
-}
-
 /// Where the newest entry of a key stands.
-type Places = BTreeMap<Vec<u8>, (u64, u64)>;
+pub(super) type Places = BTreeMap<Vec<u8>, (u64, u64)>;
 
 /// A file and what its checksums begin with.
 #[derive(Clone, Copy, Debug)]
-struct File<'a> {
-    bytes: &'a [u8],
-    identity: u64,
+pub(super) struct File<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) identity: u64,
 }
 
 impl<'a> File<'a> {
+    pub(super) fn new(bytes: &'a [u8], store_id: u128, number: u64) -> File<'a> {
+        let mixed = (store_id as u64) ^ (store_id >> 64) as u64;
+        File {
+            bytes,
+            identity: mixed.wrapping_add(number),
+        }
+    }
+
     /// Checks a region and returns its payload and whether it is compressed.
-    fn region(self, (start, end): (usize, usize), kind: u8, dump: &mut String) -> Payload<'a> {
+    pub(super) fn region(
+        self,
+        (start, end): (usize, usize),
+        kind: u8,
+        dump: &mut String,
+    ) -> Payload<'a> {
         let trailer = end - TRAILER;
         let mut reader = Reader::new(&self.bytes[trailer..end], trailer);
         let stored = reader.u32("payload length") as usize;
@@ -75,21 +81,32 @@ impl<'a> File<'a> {
 }
 
 #[derive(Debug)]
-struct Payload<'a> {
-    bytes: &'a [u8],
+pub(super) struct Payload<'a> {
+    pub(super) bytes: &'a [u8],
     /// Codec, and the length before compression, if there was any.
     plain: Option<(u8, usize)>,
-    sum: u32,
-    start: usize,
+    pub(super) sum: u32,
+    pub(super) start: usize,
 }
 
-/// Decodes a segment and holds it against the manifest; returns its entries.
-pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String) -> Vec<Entry> {
-    let store_id = state.store_id;
-    let file = File {
-        bytes,
-        identity: ((store_id as u64) ^ (store_id >> 64) as u64).wrapping_add(meta.id),
-    };
+/// A segment and the filter file that stands for its filters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) filter_file: Option<&'a [u8]>,
+}
+
+/// The entries of a segment, and its range filter, from the filter file if there is one.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) entries: Vec<Entry>,
+    pub(super) ranges: Option<Ranges>,
+}
+
+/// Decodes a segment and holds it against the manifest.
+pub(super) fn decode(source: Source<'_>, meta: &Meta, state: &State, dump: &mut String) -> Segment {
+    let (bytes, store_id) = (source.bytes, state.store_id);
+    let file = File::new(bytes, store_id, meta.id);
     dump.push_str(&format!("\nsegment {} of {:06}.seg\n", meta.id, meta.file));
     assert_eq!(bytes.len() as u64, meta.len);
     let footer = footer(file, meta, store_id, dump);
@@ -97,12 +114,16 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
     dump.push_str("  properties\n");
     let payload = file.region((footer.properties, properties_end), 4, dump);
     assert_eq!(payload.sum, footer.sums[3]);
-    let (counts, sketches, filter) = properties(&payload, meta, dump);
+    let (counts, sketches, (range, point)) = properties(&payload, meta, dump);
     dump.push_str("  index\n");
     let payload = file.region((footer.index, footer.properties), 3, dump);
     assert_eq!(payload.sum, footer.sums[2]);
     let fences = index(&payload, footer.data_end, dump);
-    let (mut entries, places) = blocks(file, &fences, dump);
+    let Blocks {
+        mut entries,
+        places,
+        keys,
+    } = blocks(file, &fences, dump);
     entries
         .iter_mut()
         .for_each(|entry| entry.keyspace = meta.keyspace);
@@ -120,15 +141,33 @@ pub(super) fn decode(bytes: &[u8], meta: &Meta, state: &State, dump: &mut String
     assert_eq!(found, counts[..6]);
     check_sketches(&entries, counts[6], &sketches, state.hash_seed);
     assert_eq!(found[4], meta.sequence_max);
-    match filter {
-        None => {
-            assert_eq!(footer.filter_start, footer.data_end);
-            assert_eq!(footer.filter_header, footer.range_header);
-            assert_eq!(footer.sums[0], 0);
-        }
-        Some(filter) => check_filter(file, &footer, &filter, (&places, state), dump),
+    let parts = Parts {
+        point,
+        range,
+        start: footer.data_end,
+        filter_pages: footer.filter_start,
+        range_pages: footer.range_start,
+        filter_header: footer.filter_header,
+        range_header: footer.range_header,
+        headers_end: footer.index,
+        sums: [footer.sums[0], footer.sums[1]],
+    };
+    let fences = fences.into_iter().map(|fence| (fence.key, fence.continues));
+    let fences: Vec<_> = fences.collect();
+    let known = filters::Segment {
+        places: &places,
+        keys: &keys,
+        fences: Fences {
+            fences: &fences,
+            first_key: &meta.first_key,
+            last_key: &meta.last_key,
+        },
+    };
+    let mut ranges = filters::check(file, &parts, (known, state), dump);
+    if let Some(bytes) = source.filter_file {
+        ranges = filters::decode_file(bytes, meta, (known, state), dump);
     }
-    entries
+    Segment { entries, ranges }
 }
 
 fn footer(file: File<'_>, meta: &Meta, store_id: u128, dump: &mut String) -> Footer {
@@ -160,8 +199,7 @@ fn footer(file: File<'_>, meta: &Meta, store_id: u128, dump: &mut String) -> Foo
         "properties",
     ];
     for (sum, name) in footer.sums.iter_mut().zip(names) {
-        let stored = reader.bytes(4, &format!("checksum of {name}"));
-        *sum = u32::from_le_bytes(stored.try_into().unwrap());
+        *sum = reader.stored_checksum(&format!("checksum of {name}"));
     }
     let sum = checksum(file.identity, start as u64, &[&bytes[..FOOTER - 4]]);
     reader.checksum(sum, "checksum");
@@ -174,7 +212,7 @@ fn properties(
     payload: &Payload<'_>,
     meta: &Meta,
     dump: &mut String,
-) -> ([u64; 7], [Registers; 2], Option<FilterProperties>) {
+) -> ([u64; 7], [Registers; 2], (u8, Option<Point>)) {
     let mut reader = Reader::new(payload.bytes, payload.start);
     let counts = [
         "entries",
@@ -191,23 +229,21 @@ fn properties(
     assert_eq!(reader.prefixed("last key"), meta.last_key);
     let sketches = ["sketch of values", "sketch of deleted keys"];
     let sketches = sketches.map(|name| sketch(&reader.prefixed(name)));
-    // No golden store has range filters.
-    assert_eq!(reader.u8("range filter"), 0);
-    assert_eq!(reader.u8("refuted gaps"), 0);
+    let range = reader.u8("range filter");
+    let refuted = reader.u8("refuted gaps");
+    assert!(refuted <= 100 && (range > 0 || refuted == 0));
     let kind = reader.u8("filter kind");
-    let filter = (kind != 0).then(|| FilterProperties {
+    let filter = (kind != 0).then(|| Point {
         kind,
         equal_hashes: reader.u8("equal hashes") == 1,
         words: reader.u64("filter words") as usize,
     });
     if filter.is_some() {
-        let rate = f64::from_bits(u64::from_le_bytes(reader.quiet(8).try_into().unwrap()));
-        reader.note(8, &format!("designed rate {rate}"));
-        assert!((0.0..=1.0).contains(&rate));
+        reader.rate("designed rate");
     }
     assert!(reader.is_at_end());
     dump.push_str(&reader.dump);
-    (counts, sketches, filter)
+    (counts, sketches, (range, filter))
 }
 
 /// The registers of a sketch that are not zero.
@@ -299,7 +335,16 @@ fn index(payload: &Payload<'_>, data_end: usize, dump: &mut String) -> Vec<Fence
     fences
 }
 
-fn blocks(file: File<'_>, fences: &[Fence], dump: &mut String) -> (Vec<Entry>, Places) {
+/// What the data blocks of a segment hold.
+struct Blocks {
+    entries: Vec<Entry>,
+    places: Places,
+    /// The keys whose newest entry stands in each block.
+    keys: Vec<BTreeSet<Vec<u8>>>,
+}
+
+fn blocks(file: File<'_>, fences: &[Fence], dump: &mut String) -> Blocks {
+    let mut keys = Vec::new();
     let mut all: Vec<Entry> = Vec::new();
     let mut places = Places::new();
     for (ordinal, fence) in fences.iter().enumerate() {
@@ -343,15 +388,24 @@ fn blocks(file: File<'_>, fences: &[Fence], dump: &mut String) -> (Vec<Entry>, P
                 assert!(!fence.continues);
             }
         }
+        let mut newest = BTreeSet::new();
         for (group, entry) in entries {
             let place = (ordinal as u64, group);
-            places.entry(entry.key.clone()).or_insert(place);
+            if !places.contains_key(&entry.key) {
+                places.insert(entry.key.clone(), place);
+                newest.insert(entry.key.clone());
+            }
             all.push(entry);
         }
+        keys.push(newest);
     }
     let order = |a: &Entry, b: &Entry| (&a.key, b.sequence) < (&b.key, a.sequence);
     assert!(all.is_sorted_by(order), "keys ascending, newest first");
-    (all, places)
+    Blocks {
+        entries: all,
+        places,
+        keys,
+    }
 }
 
 /// The entries of a block with the ordinals of their groups.
@@ -419,66 +473,4 @@ fn entry(reader: &mut Reader<'_>, key: &mut Vec<u8>, base: u64) -> Entry {
         value,
         is_operand: tag & 3 == 2,
     }
-}
-
-/// Reads the filter and asks it for every key of the segment, and for a thousand others.
-fn check_filter(
-    file: File<'_>,
-    footer: &Footer,
-    properties: &FilterProperties,
-    (places, state): (&Places, &State),
-    dump: &mut String,
-) {
-    if properties.words > 0 {
-        assert_eq!(footer.filter_start, footer.data_end.next_multiple_of(4096));
-    } else {
-        assert_eq!(footer.filter_start, footer.data_end);
-    }
-    let mut reader = Reader::new(&file.bytes[..footer.range_start], 0);
-    reader.quiet(footer.filter_start);
-    let mut words = Vec::new();
-    while words.len() < properties.words {
-        let start = reader.offset();
-        let count = PAGE_WORDS.min(properties.words - words.len());
-        let body = reader.bytes(count * 8, &format!("filter page: {count} words"));
-        words.extend(
-            body.as_chunks::<8>()
-                .0
-                .iter()
-                .map(|word| u64::from_le_bytes(*word)),
-        );
-        assert_eq!(reader.bytes(2, "kind 5, version 1"), [5, 1]);
-        reader.zeros(2, "reserved");
-        let covered = &file.bytes[start..reader.offset()];
-        let sum = checksum(file.identity, start as u64, &[covered]);
-        reader.checksum(sum, "checksum");
-    }
-    assert!(reader.is_at_end());
-    reader.title("  filter header");
-    dump.push_str(&reader.dump);
-    let payload = file.region((footer.filter_header, footer.range_header), 2, dump);
-    assert_eq!(payload.sum, footer.sums[0]);
-    let mut reader = Reader::new(payload.bytes, payload.start);
-    let filter = Filter::decode(&mut reader, properties.kind, words);
-
-    assert!(!properties.equal_hashes);
-    let hash = |key: &[u8]| xxh3_64_with_seed(key, state.hash_seed);
-    for (key, (block, group)) in places {
-        match filter.ask(hash(key)) {
-            Answer::No => panic!("{} is hidden", shown(key)),
-            Answer::Maybe => assert_eq!(properties.kind, 1),
-            Answer::At { blocks, slot } => {
-                assert!((blocks.0..=blocks.1).contains(block), "{}", shown(key));
-                assert!(slot.is_none_or(|slot| slot == *group), "{}", shown(key));
-            }
-        }
-    }
-    let passed = (0..1000)
-        .filter(|n| filter.ask(hash(format!("absent {n}").as_bytes())) != Answer::No)
-        .count();
-    reader.title(&format!(
-        "    finds {} keys; {passed} of 1000 others pass",
-        places.len()
-    ));
-    dump.push_str(&reader.dump);
 }

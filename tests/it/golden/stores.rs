@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use criba::operator::Append;
 use criba::sim::{Memory, Survivors};
 use criba::storage::{AppendFile, LockGuard, ReadFile, Storage};
-use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy};
+use criba::{BloomierBits, Compression, Db, Durability, Error, FilterPolicy, RangeFilterPolicy};
 
 use super::decode::{Contents, Files};
 use super::reader::checksum;
@@ -66,8 +66,16 @@ pub(super) const OPERANDS: Store = Store {
     is_clean: true,
 };
 
+/// Closed in order; segments with range filters, in them and in a filter file.
+pub(super) const RANGES: Store = Store {
+    name: "ranges",
+    make: make_ranges,
+    contents: || only_default(content_of_ranges()),
+    is_clean: true,
+};
+
 /// All of them.
-pub(super) const STORES: [&Store; 5] = [&CLOSED, &KILLED, &PACKED, &KEYSPACES, &OPERANDS];
+pub(super) const STORES: [&Store; 6] = [&CLOSED, &KILLED, &PACKED, &KEYSPACES, &OPERANDS, &RANGES];
 
 // The random numbers of all stores.
 const STORE_ID: u128 = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100;
@@ -375,6 +383,128 @@ fn content_of_operands() -> Content {
         ("stones", "onyx"),
     ];
     BTreeMap::from(all.map(|(key, value)| (key.into(), value.into())))
+}
+
+/// A session that asks for range filters of so many bits for each key.
+fn session_with_ranges(memory: &Memory, (bits, block): (f64, u32), write: impl FnOnce(&Db)) {
+    let range = match bits {
+        0.0 => RangeFilterPolicy::None,
+        bits_per_key => RangeFilterPolicy::Bits { bits_per_key },
+    };
+    let db = Db::builder("golden")
+        .compaction(criba::Compaction::Manual)
+        .storage(Arc::new(memory.clone()))
+        .block_bytes(block)
+        .filter(FilterPolicy::Bloom { bits_per_key: 10.0 })
+        .range_filter(range)
+        .open()
+        .unwrap();
+    write(&db);
+    db.close().unwrap();
+}
+
+fn make_ranges() -> Files {
+    let memory = known_store();
+    session_with_ranges(&memory, (0.0, 512), |db| flush_all(db, rivers()));
+    // The filters of the segment that has no range filter, in a file.
+    session_with_ranges(&memory, (16.0, 512), |db| {
+        assert_eq!(db.rebuild_filters(.., |_, _| {}).unwrap().rebuilt, 1);
+    });
+    session_with_ranges(&memory, (24.0, 2048), |db| flush_all(db, shapes()));
+    session_with_ranges(&memory, (8.0, 4096), |db| flush_all(db, letters()));
+    session_with_ranges(&memory, (4.0, 512), |db| flush_all(db, row()));
+    session_with_ranges(&memory, (20.0, 512), write_history);
+    files_of(&memory)
+}
+
+/// Keys of one length, in blocks of a few.
+fn rivers() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut random = random(1);
+    let key = |_| format!("river/{:06x}", random() >> 40).into_bytes();
+    (0..60)
+        .map(key)
+        .map(|key| (key, b"flows".to_vec()))
+        .collect()
+}
+
+/// Keys of every shape: the empty one, prefixes of each other, the least and the greatest bytes, a
+/// long one, and clusters of words; more than 64 in a block.
+fn shapes() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut random = random(2);
+    let mut keys = vec![
+        Vec::new(),
+        vec![b'k'; 300],
+        [&[b'k'; 300][..], b"z"].concat(),
+    ];
+    keys.extend((1..6).map(|len| vec![0; len]));
+    keys.extend((1..6).map(|len| vec![0xff; len]));
+    keys.extend((1..9).map(|len| vec![b'k'; len]));
+    for cluster in ["apple ", "river/", "stone", "stones ", "\u{fc}ber"] {
+        keys.extend((0..40).map(|_| format!("{cluster}{}", random() % 90_000).into_bytes()));
+    }
+    keys.into_iter().map(|key| (key, b"s".to_vec())).collect()
+}
+
+/// Keys of two letters, which pay for tables of what follows each of them.
+fn letters() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut random = random(3);
+    let mut key = |_| {
+        let mut bits = random();
+        let letters = (0..14).map(|_| {
+            bits >>= 2;
+            // An `n` is followed by another one three times of four.
+            if bits.is_multiple_of(4) { b'o' } else { b'n' }
+        });
+        letters.collect()
+    };
+    (0..1200)
+        .map(&mut key)
+        .map(|key| (key, Vec::new()))
+        .collect()
+}
+
+/// Keys with a block each: the lengths of their pieces alone would take more bits than were asked
+/// for.
+fn row() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let key = |n| format!("row/{n:03}").into_bytes();
+    (0..10).map(|n| (key(n), vec![b'r'; 300])).collect()
+}
+
+/// Versions of one key that go on in the next blocks.
+fn write_history(db: &Db) {
+    let mut snapshots = Vec::new();
+    for n in 0..16 {
+        db.put("stone", [b'0' + n; 90]).unwrap();
+        snapshots.push(db.snapshot());
+    }
+    for n in 0..20 {
+        db.put(format!("stone{n:03}"), "later").unwrap();
+        db.put(format!("quarry{}", n * n), "earlier").unwrap();
+    }
+    db.delete("row/007").unwrap();
+    db.flush().unwrap();
+}
+
+fn random(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        state ^ (state >> 29)
+    }
+}
+
+fn content_of_ranges() -> Content {
+    let mut content: Content = [rivers(), shapes(), letters(), row()]
+        .concat()
+        .into_iter()
+        .collect();
+    content.remove(&b"row/007"[..]);
+    for n in 0..20 {
+        content.insert(format!("stone{n:03}").into(), b"later".into());
+        content.insert(format!("quarry{}", n * n).into(), b"earlier".into());
+    }
+    content.insert(b"stone".into(), vec![b'0' + 15; 90]);
+    content
 }
 
 fn make_killed() -> Files {

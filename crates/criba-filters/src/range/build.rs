@@ -61,7 +61,7 @@ pub struct Builder {
 struct Open {
     fence: Option<Vec<u8>>,
     keys: Vec<u8>,
-    ends: Vec<u32>,
+    ends: Vec<usize>,
 }
 
 /// A block of which all keys are there.
@@ -102,7 +102,7 @@ impl Builder {
     /// Adds a key of the block, greater than all before. A block may have none.
     pub fn add(&mut self, key: &[u8]) {
         self.open.keys.extend_from_slice(key);
-        self.open.ends.push(self.open.keys.len() as u32);
+        self.open.ends.push(self.open.keys.len());
     }
 
     /// Bytes in memory of what was added, about.
@@ -133,10 +133,10 @@ impl Builder {
         push(upper);
         let mut start = 0;
         for &end in &self.open.ends {
-            push(&self.open.keys[start..end as usize]);
+            push(&self.open.keys[start..end]);
             self.counts
-                .add(before, &self.open.keys[start + prefix.len()..end as usize]);
-            start = end as usize;
+                .add(before, &self.open.keys[start + prefix.len()..end]);
+            start = end;
         }
         self.blocks.push(Block {
             before,
@@ -178,7 +178,8 @@ impl Builder {
 
     fn finish(&self, bits_per_key: f64) -> Option<Built> {
         let keys: usize = self.blocks.iter().map(|block| block.keys).sum();
-        if keys == 0 {
+        // `ends` cannot tell of more bytes.
+        if keys == 0 || u32::try_from(self.bytes.len()).is_err() {
             return None;
         }
         let coder = self.counts.coder();

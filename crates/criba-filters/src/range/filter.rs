@@ -112,6 +112,18 @@ impl RangeFilter {
         u64::from(self.starts.last().copied().unwrap_or(0)).div_ceil(8)
     }
 
+    /// Whether a new filter of the same keys, with so many bits for each, would be about as large.
+    /// The rest of the header does not count, as it does not for [`Builder`](super::Builder).
+    #[must_use]
+    pub fn fits(&self, bits_per_key: f64) -> bool {
+        let per_key = |bytes: f64| bytes * 8.0 / self.keys.max(1) as f64;
+        let lengths = per_key((self.starts.len() - 1) as f64);
+        let bits = per_key(self.starts.last().copied().unwrap_or(0).into()) + lengths;
+        // A piece is whole bytes. And where the finest cells are small enough, they are taken.
+        let is_finest = self.resolution.0 == RESOLUTION_MAX && bits < bits_per_key;
+        is_finest || (bits - bits_per_key).abs() <= 1.0 + lengths
+    }
+
     /// Bytes of this in memory, without the body.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {

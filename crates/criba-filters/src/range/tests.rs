@@ -3,6 +3,8 @@
     reason = "keys that are in the order of their numbers"
 )]
 
+mod campaign;
+
 use super::*;
 
 /// A segment of keys: its blocks, fences and filter.
