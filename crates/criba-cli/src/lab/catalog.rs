@@ -2,7 +2,8 @@
 
 use super::bench::Bench;
 use super::exercises::{
-    bloom, combined, counting, distinct, frequencies, hashing, limits, maps, moments, top, tradeoff,
+    bloom, combined, counting, distinct, frequencies, hashing, limits, maps, moments, ranges, top,
+    tradeoff,
 };
 use super::outcome::Outcome;
 use crate::exit::Failure;
@@ -137,6 +138,18 @@ pub(crate) const ALL: &[Experiment] = &[
         exercise: "distinct keys of a stream",
         question: "How well do LogLog and HyperLogLog count distinct keys, few and many?",
         run: distinct::run,
+    },
+    Experiment {
+        name: "range-filters",
+        exercise: "range filters at equal bits",
+        question: "Which filter refutes the ranges between keys, on even, clustered and text keys?",
+        run: ranges::neighbours,
+    },
+    Experiment {
+        name: "ranges-behind",
+        exercise: "range filters against ranges next to keys",
+        question: "What do range filters say of ranges that begin right behind a key?",
+        run: ranges::behind,
     },
     Experiment {
         name: "tradeoff",

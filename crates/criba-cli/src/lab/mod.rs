@@ -10,6 +10,7 @@ mod catalog;
 mod exercises;
 mod html;
 mod outcome;
+mod ranges;
 mod sets;
 mod table;
 mod zipf;

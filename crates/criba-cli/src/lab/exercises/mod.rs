@@ -9,5 +9,6 @@ pub(super) mod hashing;
 pub(super) mod limits;
 pub(super) mod maps;
 pub(super) mod moments;
+pub(super) mod ranges;
 pub(super) mod top;
 pub(super) mod tradeoff;
