@@ -128,7 +128,7 @@ fn range_bits(text: &str) -> Result<f64, String> {
     use criba_filters::range::{BITS_MAX, BITS_MIN};
     let bits: f64 = text
         .parse()
-        .map_err(|_| format!("{text:?} is not a number"))?;
+        .map_err(|error| format!("{text:?} is not a number of bits: {error}"))?;
     if !(BITS_MIN..=BITS_MAX).contains(&bits) {
         return Err(format!("{bits} is not from {BITS_MIN} to {BITS_MAX} bits"));
     }

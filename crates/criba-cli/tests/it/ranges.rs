@@ -99,7 +99,7 @@ fn keys_of_a_file_are_scanned() {
 #[cfg(feature = "lab")]
 #[test]
 fn the_range_filter_keeps_its_place_in_the_lab() {
-    let line = "lab range-filters ranges-behind --keys 6000 --json";
+    let line = "lab range-filters ranges-behind --keys 20000 --json";
     let all = lines(&stdout(&line.split(' ').collect::<Vec<_>>()));
     let measured = |experiment: &str, structure: &str, quantity: &str, bits: u64| {
         let found = all.iter().find(|line| {
