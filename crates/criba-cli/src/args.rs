@@ -37,6 +37,9 @@ pub(crate) enum Command {
     /// filters is compared: the same bits for every key, or a budget shared out so that small runs
     /// get more. Generated keys are loaded in random order into a small memtable, so that the tree
     /// is as deep as that of a store many times larger; lookups begin when compaction has settled.
+    ///
+    /// With --scans it is the blocks that scans read, of ranges without an entry and with some: in runs
+    /// as flushes leave them and in the trees of all strategies, with and without range filters.
     #[cfg(feature = "study")]
     Study(Box<StudyArgs>),
     /// Measure what filters and sketches do, beside what theory says they do.

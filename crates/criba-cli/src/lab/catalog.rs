@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::exercises::{
     bloom, combined, counting, depth, directions, distinct, drift, frequencies, growth, hashing,
-    limits, maps, merged, moments, one_filter, rebuild, top, tradeoff, union,
+    limits, maps, merged, moments, one_filter, ranges, rebuild, top, tradeoff, union,
 };
 use super::outcome::Outcome;
 use crate::exit::Failure;
@@ -195,6 +195,18 @@ pub(crate) const ALL: &[Experiment] = &[
         exercise: "frequent directions of a matrix",
         question: "How well do a few rows stand for a large matrix, chosen by frequent directions or by chance?",
         run: directions::run,
+    },
+    Experiment {
+        name: "range-filters",
+        exercise: "range filters at equal bits",
+        question: "Which filter refutes the ranges between keys, on even, clustered and text keys?",
+        run: ranges::neighbours,
+    },
+    Experiment {
+        name: "ranges-behind",
+        exercise: "range filters against ranges next to keys",
+        question: "What do range filters say of ranges that begin right behind a key?",
+        run: ranges::behind,
     },
     Experiment {
         name: "tradeoff",

@@ -14,6 +14,7 @@ mod matrix;
 mod notes;
 mod occupancy;
 mod outcome;
+mod ranges;
 mod sets;
 mod table;
 mod zipf;

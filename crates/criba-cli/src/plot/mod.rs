@@ -5,13 +5,13 @@
 
 #[cfg(any(feature = "study", feature = "lab"))]
 mod bars;
-#[cfg(feature = "lab")]
+#[cfg(any(feature = "study", feature = "lab"))]
 mod curves;
 mod log_bars;
 
 #[cfg(any(feature = "study", feature = "lab"))]
 pub(crate) use bars::Bars;
-#[cfg(feature = "lab")]
+#[cfg(any(feature = "study", feature = "lab"))]
 pub(crate) use curves::{Curve, Curves};
 pub(crate) use log_bars::LogBars;
 

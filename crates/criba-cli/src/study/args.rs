@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use criba::{FilterResidency, Strategy};
 
+use super::scans::keys::Shape;
 use crate::choice::{self, FilterChoice, StudyFilter};
 
 /// The options of a study. What it does is told where the command is defined.
@@ -14,6 +15,22 @@ pub(crate) struct StudyArgs {
     /// uniformly or by a budget, under each strategy.
     #[arg(long, conflicts_with_all = ["input", "runs", "residency", "cache_bytes"])]
     pub(crate) tree: bool,
+    /// Study scans: how many data blocks they read, by tree, number of runs and range filter.
+    #[arg(long, conflicts_with_all = ["tree", "runs", "residency", "cache_bytes", "filter", "bits"])]
+    pub(crate) scans: bool,
+    /// Bits for each key of the range filters to compare.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = range_bits,
+          default_value = "8,10,12,14", requires = "scans")]
+    pub(crate) range_bits: Vec<f64>,
+    /// What generated keys look like.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "hex",
+        requires = "scans",
+        conflicts_with = "input"
+    )]
+    pub(crate) shape: Shape,
     /// Strategies to compare: leveled, tiered, lazy-leveled.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::strategy,
           default_value = "leveled,tiered,lazy-leveled", requires = "tree")]
@@ -42,8 +59,9 @@ pub(crate) struct StudyArgs {
     #[arg(long, value_name = "N", requires = "input",
           value_parser = clap::value_parser!(u64).range(2..=1 << 32))]
     pub(crate) sample: Option<u64>,
-    /// Load so many generated keys.
+    /// Load so many generated keys; 200,000 with --scans.
     #[arg(long, value_name = "N", default_value = "400000", conflicts_with = "input",
+          default_value_if("scans", "true", "200000"),
           value_parser = clap::value_parser!(u64).range(2..=1 << 30))]
     pub(crate) keys: u64,
     /// Deal the keys into so many runs.
@@ -51,9 +69,10 @@ pub(crate) struct StudyArgs {
           value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) runs: u64,
     /// Look up so many present and so many absent keys. With --tree 200,000 at least, and more
-    /// absent ones where few reads are expected, so that they can be counted.
+    /// absent ones where few reads are expected, so that they can be counted. With --scans 2,000 scans
+    /// of each kind, and five times as many of ranges without entries.
     #[arg(long, value_name = "N", default_value = "100000",
-          default_value_if("tree", "true", "200000"),
+          default_value_ifs([("tree", "true", "200000"), ("scans", "true", "2000")]),
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) lookups: u64,
     /// Filters to compare: none, bloom:BITS, bloomier:block, bloomier:slot, bloomier:BITS,
@@ -104,6 +123,17 @@ impl StudyArgs {
 
 /// Largest value that a study makes, in bytes.
 const VALUE_BYTES_MAX: u64 = 1 << 20;
+
+fn range_bits(text: &str) -> Result<f64, String> {
+    use criba_filters::range::{BITS_MAX, BITS_MIN};
+    let bits: f64 = text
+        .parse()
+        .map_err(|error| format!("{text:?} is not a number of bits: {error}"))?;
+    if !(BITS_MIN..=BITS_MAX).contains(&bits) {
+        return Err(format!("{bits} is not from {BITS_MIN} to {BITS_MAX} bits"));
+    }
+    Ok(bits)
+}
 
 fn value_bytes(text: &str) -> Result<u64, String> {
     let bytes = choice::bytes(text)?;

@@ -14,6 +14,7 @@ mod html;
 mod input;
 mod load;
 mod row;
+mod scans;
 mod scatter;
 mod scratch;
 mod table;
@@ -35,6 +36,9 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &StudyArgs) -> Result<Exit, Failure> {
     if let Some(path) = &args.html {
         files::check_report(path)?;
+    }
+    if args.scans {
+        return scans::run(args);
     }
     if args.tree {
         return tree::run(args);

@@ -8,6 +8,8 @@
 mod keyspaces;
 #[cfg(feature = "lab")]
 mod lab;
+#[cfg(feature = "study")]
+mod ranges;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -15,6 +15,7 @@ pub(super) mod maps;
 pub(super) mod merged;
 pub(super) mod moments;
 pub(super) mod one_filter;
+pub(super) mod ranges;
 pub(super) mod rebuild;
 pub(super) mod top;
 pub(super) mod tradeoff;

@@ -17,7 +17,7 @@ mod html;
 mod keys;
 mod load;
 mod row;
-mod settle;
+pub(super) mod settle;
 mod table;
 
 use std::time::Instant;

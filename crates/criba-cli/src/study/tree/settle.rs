@@ -32,7 +32,7 @@ impl Shape {
 /// # Errors
 ///
 /// When background work fails, or comes to a halt before the tree is in shape.
-pub(super) fn settle(db: &Db) -> Result<(), Failure> {
+pub(crate) fn settle(db: &Db) -> Result<(), Failure> {
     // Nothing is ever sent: receiving is the way to wait.
     let (_sender, never) = mpsc::channel::<()>();
     let mut written = 0;
