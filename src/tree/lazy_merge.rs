@@ -146,8 +146,8 @@ impl LazyMerge {
             if !is_next {
                 break;
             }
-            let limit = key.map(Slice::from);
-            self.open_nearest(limit)?;
+            let limit = key.map(<[u8]>::to_vec);
+            self.open_nearest(limit.as_deref())?;
         }
         Ok(!self.merge.is_at_end())
     }
@@ -181,7 +181,7 @@ impl LazyMerge {
     }
 
     /// Opens the last of the dormant runs. `limit` is the key at which the merge stands.
-    fn open_nearest(&mut self, limit: Option<Slice>) -> Result<()> {
+    fn open_nearest(&mut self, limit: Option<&[u8]>) -> Result<()> {
         let Some(Dormant { run, .. }) = self.dormant.pop() else {
             return Ok(());
         };
@@ -189,9 +189,9 @@ impl LazyMerge {
         let is_there = cursor.advance()?;
         let key = cursor.entry().key;
         let is_within = is_there
-            && match (self.direction, &limit) {
-                (Direction::Forward, Some(limit)) => *key <= **limit,
-                (Direction::Backward, Some(limit)) => *key >= **limit,
+            && match (self.direction, limit) {
+                (Direction::Forward, Some(limit)) => key <= limit,
+                (Direction::Backward, Some(limit)) => key >= limit,
                 (Direction::Forward, None) => is_below(&self.until, key),
                 (Direction::Backward, None) => is_above(&self.until, key),
             };
