@@ -391,7 +391,7 @@ impl Segment {
     #[inline]
     fn come_to(&self, body: &Body, entrance: Entrance, lookup: &mut Lookup<'_>) -> Result<Read> {
         if let Some(fetched) = lookup.wanted.fetched
-            && let Some(read) = self.from_fetched(body, entrance, fetched, lookup)?
+            && let Some(read) = self.read_before(body, entrance, fetched, lookup)?
         {
             return Ok(read);
         }
@@ -406,7 +406,7 @@ impl Segment {
     }
 
     /// The same from what was read for many lookups, if it is there.
-    fn from_fetched(
+    fn read_before(
         &self,
         body: &Body,
         entrance: Entrance,

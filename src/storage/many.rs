@@ -49,8 +49,9 @@ pub enum ReadManyBy {
 /// Threads that read at once, at most, the caller among them.
 const THREADS_MAX: usize = 16;
 
-/// Reads for each thread, at least.
-const READS_PER_THREAD: usize = 2;
+/// Reads for each thread, at least: on a busy machine it takes as long as some reads until a new thread
+/// runs, and the caller waits for each that it has started.
+const READS_PER_THREAD: usize = 8;
 
 const ONE_BY_ONE: u8 = 1;
 const THREADS: u8 = 2;
