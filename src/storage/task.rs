@@ -1,4 +1,8 @@
 //! One read of a file, of several that are under way together.
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "a part of it is for rings")
+)]
 
 use std::fs::File;
 use std::io;
