@@ -99,22 +99,31 @@ impl Slice {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Slice, E> {
-        static ZEROS: [u8; USUAL_BYTES_MAX] = [0; USUAL_BYTES_MAX];
-        let Some(zeros) = ZEROS.get(..len) else {
-            let mut bytes = vec![0; len];
-            fill(&mut bytes)?;
-            return Ok(Slice::from(bytes));
-        };
-        let mut bytes: Arc<[u8]> = Arc::from(zeros);
+        let mut slice = Slice::zeroed(len);
         // Nobody else has it.
-        if let Some(bytes) = Arc::get_mut(&mut bytes) {
+        if let Some(bytes) = slice.alone_mut() {
             fill(bytes)?;
         }
-        Ok(Slice {
-            owner: Owner::Heap(bytes),
-            start: 0,
-            end: len,
-        })
+        Ok(slice)
+    }
+
+    /// So many zeros, to be written over.
+    pub(crate) fn zeroed(len: usize) -> Slice {
+        static ZEROS: [u8; USUAL_BYTES_MAX] = [0; USUAL_BYTES_MAX];
+        match ZEROS.get(..len) {
+            Some(zeros) => Slice::from(zeros),
+            None => Slice::from(vec![0; len]),
+        }
+    }
+
+    /// The bytes, to be written to, if nobody else has the memory that they lie in.
+    pub(crate) fn alone_mut(&mut self) -> Option<&mut [u8]> {
+        let range = self.start..self.end;
+        match &mut self.owner {
+            Owner::Heap(bytes) => Arc::get_mut(bytes)?.get_mut(range),
+            Owner::Buffer(bytes) => Arc::get_mut(bytes)?.get_mut(range),
+            Owner::Map(_) | Owner::Chunk(_) => None,
+        }
     }
 
     /// A part of this slice that shares its memory.
@@ -154,12 +163,20 @@ impl Slice {
     /// rest does not stay in memory for the part then.
     pub(crate) fn into_part_alone(self, range: Range<usize>) -> Slice {
         if let Owner::Heap(bytes) = &self.owner
-            && range.len() <= bytes.len() / 2
             && Arc::strong_count(bytes) == 1
         {
-            return Slice::from(&self[range]);
+            return self.into_part_passing(range);
         }
         self.into_part(range)
+    }
+
+    /// [`Slice::into_part`], but a copy of a part that is at most half as long as the rest of a slice
+    /// that is about to be dropped everywhere.
+    pub(crate) fn into_part_passing(self, range: Range<usize>) -> Slice {
+        match &self.owner {
+            Owner::Heap(bytes) if range.len() <= bytes.len() / 2 => Slice::from(&self[range]),
+            _ => self.into_part(range),
+        }
     }
 
     /// Whether the bytes lie in a memory map and cost no memory of the process's own.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cache::{Cache, Weigh};
 use crate::segment::{self, Segment, SegmentStats};
 use crate::services::Tally;
+use crate::storage::Storage as _;
 use crate::store::Store;
 use crate::tree::{Tree, View, counted};
 use crate::version::Version;
@@ -54,6 +55,8 @@ pub(super) fn stats(store: &Store, tree: &Tree) -> Stats {
         memtable: memtable_stats(store, &view),
         runs: run_stats(store, tree, &view.version),
         reads: counting.total(),
+        read_batches: counting.read_batches(),
+        read_many_by: counting.read_many_by(),
         written_bytes: counting.written_bytes(),
         syncs: counting.syncs(),
         lookups: tree.lookups().load(),

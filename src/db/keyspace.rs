@@ -273,13 +273,17 @@ impl Keyspace {
     /// The values of many keys, all as of one moment: as many as there are keys, in their order,
     /// `None` for a key that is absent or deleted.
     ///
-    /// Reads as much as one call of [`Keyspace::get`] for each key. It takes less time than those calls
-    /// where filters are in memory but not in the processor's cache: it fetches the first words
-    /// that sixteen keys need of the filters of up to twelve runs together. Keys in ascending order
-    /// find their neighbours' blocks still in the cache.
+    /// Reads at most as much as one call of [`Keyspace::get`] for each key, and a block that several keys
+    /// need once. The blocks are read together: first those that the newest runs need whose filters do
+    /// not rule the keys out, and then, for keys that were not there or have operands in older runs, the
+    /// next ones. So a device that takes many requests at a time works on up to 64 of them, and a
+    /// thousand cold keys take about as long as a few hundred calls. Keys that are in memory take as long
+    /// as one call each. [`Stats::read_many_by`](crate::Stats::read_many_by) tells how the blocks were
+    /// read: by io_uring, or by threads where the system lets the process have none of that.
     ///
-    /// Takes some 40 bytes of memory for each key beside the values. Each value may hold the memory
-    /// of its block ([`Slice`]). Memtables and segments of the moment stay until it returns. For
+    /// Takes some 40 bytes of memory for each key beside the values, and the blocks of up to 1,024 keys
+    /// that wait for them, 16 MiB or little more in each round, until it returns. Each value may hold the
+    /// memory of its block ([`Slice`]). Memtables and segments of the moment stay until it returns. For
     /// very many keys, ask a [`Snapshot`](crate::Snapshot) for some thousand at a time: it sees one moment, too.
     ///
     /// ```

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::segment::SegmentStats;
 use crate::services::Event;
-use crate::storage::{ReadCause, ReadCounts};
+use crate::storage::{ReadCause, ReadCounts, ReadManyBy};
 use crate::store::RecoveryReport;
 use crate::tree::{LookupStats, ScanStats};
 
@@ -40,6 +40,10 @@ pub struct Stats {
     pub runs: Vec<RunStats>,
     /// Every read of the storage since `open`, by cause.
     pub reads: ReadCounts,
+    /// How often blocks that several keys of a `get_many` needed were read together, with one call.
+    pub read_batches: u64,
+    /// How these reads were made. `None` before the first, and where the storage has only one way.
+    pub read_many_by: Option<ReadManyBy>,
     /// Bytes appended to files of any kind since `open`.
     pub written_bytes: u64,
     /// Syncs of files and directories since `open`.
@@ -504,6 +508,9 @@ impl fmt::Display for Stats {
         for cause in ReadCause::ALL {
             let count = self.reads.get(cause);
             write!(f, " {cause:?} {} ({} bytes)", count.calls, count.bytes)?;
+        }
+        if let (1.., Some(by)) = (self.read_batches, self.read_many_by) {
+            write!(f, "; {} batches, {by:?}", self.read_batches)?;
         }
         writeln!(f)?;
         writeln!(

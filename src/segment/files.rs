@@ -54,6 +54,11 @@ impl SegmentFile {
         self.storage.path_of(&file_name(self.id))
     }
 
+    /// The file with the bytes of all its segments.
+    pub(super) fn whole(&self) -> &dyn ReadFile {
+        &*self.file
+    }
+
     /// The bytes of one segment: the whole file, or a section of it.
     pub(super) fn section(&self, start: u64, len: u64) -> Arc<dyn ReadFile> {
         if start == 0 && self.file.len() == len {

@@ -9,9 +9,11 @@
 //!    Otherwise the filter's answer and the fences lead to one block, and `search` reads it, or one
 //!    group of it.
 
+use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::block::{Found, search_alone};
 use crate::key::{Kind, Sequence};
 use crate::slice::Slice;
@@ -21,7 +23,9 @@ use criba_filters::segment::{Answer, Begun};
 use super::block::Block;
 use super::body::Body;
 use super::caches::Caches;
+use super::fetched::{Content, FetchedBlocks, Need};
 use super::filter::{FilterState, SegmentFilter};
+use super::groups::Mark;
 use super::outcome::{Hit, LookupCost};
 use super::reader::Segment;
 
@@ -32,6 +36,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) key: &'a [u8],
     /// Newer entries are not seen.
     pub(crate) sequence: Sequence,
+    /// For one of many keys: the blocks that were read for them. The lookup reads no others.
+    pub(crate) fetched: Option<&'a FetchedBlocks>,
 }
 
 /// A lookup in one segment: what it wants, what is in memory, and its account.
@@ -40,6 +46,26 @@ pub(crate) struct Lookup<'a> {
     pub(crate) wanted: Wanted<'a>,
     pub(crate) caches: &'a Caches,
     pub(crate) cost: LookupCost,
+    /// What it has stopped for. Its result is of no use then.
+    pub(crate) need: Option<Need>,
+}
+
+impl<'a> Lookup<'a> {
+    pub(crate) fn new(wanted: Wanted<'a>, caches: &'a Caches) -> Lookup<'a> {
+        Lookup {
+            wanted,
+            caches,
+            cost: LookupCost::default(),
+            need: None,
+        }
+    }
+
+    /// Stops. The error leads out of the lookup; nobody looks at it.
+    #[cold]
+    fn stop(&mut self, need: Need) -> Error {
+        self.need = Some(need);
+        Error::io(PathBuf::new(), io::ErrorKind::WouldBlock.into())
+    }
 }
 
 /// Where an entry of the key may be.
@@ -60,7 +86,7 @@ pub(super) struct Entrance {
     pub(super) group: Option<u32>,
 }
 
-/// What was read for one entry.
+/// What an entry is searched in.
 enum Read {
     /// The block, and whether it is enough that it stays in memory itself.
     Block(Block, bool),
@@ -143,9 +169,21 @@ impl Segment {
         answer: Answer,
         lookup: &mut Lookup<'_>,
     ) -> Result<Option<Hit>> {
-        let hit = self.find(body, answer, lookup)?;
+        let found = self.find(body, answer, lookup);
+        if lookup.need.is_some() {
+            lookup.cost.answer = Some(answer);
+        }
+        let hit = found?;
         body.counters.count(hit.is_some(), &lookup.cost);
         Ok(hit)
+    }
+
+    /// Goes on with a lookup that has stopped here, now that what it needs was read. Its account has the
+    /// filter's answer.
+    pub(crate) fn go_on(&self, lookup: &mut Lookup<'_>) -> Result<Option<Hit>> {
+        let body = self.body()?;
+        let answer = lookup.cost.answer.unwrap_or(Answer::Maybe);
+        self.lookup_further(body, answer, lookup)
     }
 
     /// Looks where the filter's answer leads.
@@ -189,9 +227,10 @@ impl Segment {
         }
     }
 
-    /// The newest entry of the key, if it is kept by itself and not too new.
+    /// The newest entry of the key, if it is kept by itself and not too new. A lookup that has come to
+    /// a block before has asked before.
     fn entry_by_itself(&self, lookup: &mut Lookup<'_>) -> Option<Hit> {
-        if !self.is_all_visible(lookup.wanted.sequence) {
+        if !self.is_all_visible(lookup.wanted.sequence) || lookup.cost.data_blocks > 0 {
             return None;
         }
         let hit = (lookup.caches).entry(self.meta.id, lookup.wanted.hash, lookup.wanted.key)?;
@@ -266,16 +305,9 @@ impl Segment {
         lookup.cost.block.get_or_insert(entrance.block);
         while entrance.block < body.fences.block_count() {
             let Entrance { block, group } = entrance;
-            let (caches, cost) = (lookup.caches, &mut lookup.cost);
-            let (content, is_enough) = match self.block_in_memory(body, block, caches, cost) {
-                Some(content) => {
-                    let is_enough = content.payload.is_mapped() || !caches.wants_entry_of_kept();
-                    (content, is_enough)
-                }
-                None => match self.read_for_entry(body, entrance, lookup)? {
-                    Read::Block(content, is_kept) => (content, is_kept),
-                    Read::Group(hit) => return Ok(hit),
-                },
+            let (content, is_enough) = match self.come_to(body, entrance, lookup)? {
+                Read::Block(content, is_enough) => (content, is_enough),
+                Read::Group(hit) => return Ok(hit),
             };
             let Wanted { key, sequence, .. } = lookup.wanted;
             let found = content.shape.search(&content.payload, key, sequence, group);
@@ -296,7 +328,10 @@ impl Segment {
                     value: (start, end),
                     ..
                 } => {
-                    let value = content.payload.into_part_alone(start..end);
+                    let value = match lookup.wanted.fetched {
+                        Some(_) if !is_enough => content.payload.into_part_passing(start..end),
+                        _ => content.payload.into_part_alone(start..end),
+                    };
                     let hit = Hit::of(kind, value);
                     if !is_enough {
                         self.offer(lookup, &hit);
@@ -352,7 +387,68 @@ impl Segment {
         }
     }
 
-    /// Reads a block for one entry, or only the group that a filter named.
+    /// The block, or a group of it, from memory or read.
+    #[inline]
+    fn come_to(&self, body: &Body, entrance: Entrance, lookup: &mut Lookup<'_>) -> Result<Read> {
+        if let Some(fetched) = lookup.wanted.fetched
+            && let Some(read) = self.read_before(body, entrance, fetched, lookup)?
+        {
+            return Ok(read);
+        }
+        let (caches, cost) = (lookup.caches, &mut lookup.cost);
+        match self.block_in_memory(body, entrance.block, caches, cost) {
+            Some(content) => {
+                let is_enough = content.payload.is_mapped() || !caches.wants_entry_of_kept();
+                Ok(Read::Block(content, is_enough))
+            }
+            None => self.read_for_entry(body, entrance, lookup),
+        }
+    }
+
+    /// The same from what was read for many lookups, if it is there.
+    fn read_before(
+        &self,
+        body: &Body,
+        entrance: Entrance,
+        fetched: &FetchedBlocks,
+        lookup: &mut Lookup<'_>,
+    ) -> Result<Option<Read>> {
+        let Some(fetched) = fetched.get(self.meta.id, entrance.block) else {
+            return Ok(None);
+        };
+        let (mark, read) = match &fetched.content {
+            Content::Failed(error) => return Err(error.clone()),
+            Content::Block(block) => {
+                fetched.count(&mut lookup.cost);
+                return Ok(Some(Read::Block(block.clone(), fetched.is_kept)));
+            }
+            Content::Group(mark, read) => (*mark, read),
+        };
+        if self.mark_of(body, entrance, lookup) == Some(mark) {
+            fetched.count(&mut lookup.cost);
+            if let Some(group) = Self::open_group(body, entrance.block, mark, read.clone())
+                && let Some(hit) = self.search_group(body, entrance.block, group, lookup)?
+            {
+                return Ok(Some(Read::Group(hit)));
+            }
+        }
+        Err(lookup.stop(Need {
+            block: entrance.block,
+            group: None,
+            is_wanted: Some(false),
+        }))
+    }
+
+    /// Where the group lies that is enough for a lookup, and its checksum, if they are known.
+    fn mark_of(&self, body: &Body, entrance: Entrance, lookup: &Lookup<'_>) -> Option<Mark> {
+        let group = entrance.group?;
+        if !self.is_all_visible(lookup.wanted.sequence) {
+            return None;
+        }
+        body.groups.get(entrance.block, group)
+    }
+
+    /// Reads a block for one entry, or only the group that a filter named. One of many lookups stops.
     fn read_for_entry(
         &self,
         body: &Body,
@@ -362,23 +458,24 @@ impl Segment {
         let caches = lookup.caches;
         let ordinal = entrance.block;
         let (offset, len) = body.fences.extent(ordinal);
-        let mark = entrance
-            .group
-            .filter(|_| self.is_all_visible(lookup.wanted.sequence))
-            .and_then(|group| body.groups.get(ordinal, group));
+        let mark = self.mark_of(body, entrance, lookup);
         let place = (self.meta.id, offset);
         let mut is_wanted = None;
+        if lookup.wanted.fetched.is_some() {
+            is_wanted = mark.map(|_| caches.wants(place, len));
+            return Err(lookup.stop(Need {
+                block: ordinal,
+                group: mark.filter(|_| is_wanted == Some(false)),
+                is_wanted,
+            }));
+        }
         if let Some(mark) = mark {
             let is_wanted = *is_wanted.insert(caches.wants(place, len));
             if !is_wanted
                 && let Some(group) = self.group_from_file(body, ordinal, mark, &mut lookup.cost)?
+                && let Some(hit) = self.search_group(body, ordinal, group, lookup)?
             {
-                let hit = self.search_group(body, ordinal, group, lookup)?;
-                // What an operand stands on may be in the next group.
-                let is_operand = hit.as_ref().is_some_and(|hit| hit.kind == Kind::Operand);
-                if !(is_operand && body.has_versions()) {
-                    return Ok(Read::Group(hit));
-                }
+                return Ok(Read::Group(hit));
             }
         }
         let block = self.block_from_file(body, ordinal, &mut lookup.cost)?;
@@ -396,14 +493,15 @@ impl Segment {
         Ok(Read::Block(block, is_kept))
     }
 
-    /// Searches one group, of a segment whose entries are all visible.
+    /// Searches one group, of a segment whose entries are all visible. `None` where it is not enough:
+    /// what an operand stands on may be in the next one.
     fn search_group(
         &self,
         body: &Body,
         ordinal: u32,
         group: Slice,
         lookup: &Lookup<'_>,
-    ) -> Result<Option<Hit>> {
+    ) -> Result<Option<Option<Hit>>> {
         let found = search_alone(&group, lookup.wanted.key)
             .map_err(|malformed| self.malformed_block(body, ordinal, &malformed))?;
         Ok(match found {
@@ -412,14 +510,15 @@ impl Segment {
                 value: (start, end),
                 ..
             } => {
+                if kind == Kind::Operand && body.has_versions() {
+                    return Ok(None);
+                }
                 let value = group.into_part_alone(start..end);
                 let hit = Hit::of(kind, value);
-                if !(kind == Kind::Operand && body.has_versions()) {
-                    self.offer(lookup, &hit);
-                }
-                Some(hit)
+                self.offer(lookup, &hit);
+                Some(Some(hit))
             }
-            Found::Absent | Found::Beyond => None,
+            Found::Absent | Found::Beyond => Some(None),
         })
     }
 

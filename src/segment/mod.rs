@@ -13,6 +13,7 @@ mod compression;
 mod counters;
 mod entry_cache;
 mod fences;
+mod fetched;
 mod files;
 mod filter;
 mod filter_page;
@@ -45,6 +46,7 @@ mod writer;
 
 pub(crate) use block::Block;
 pub(crate) use caches::Caches;
+pub(crate) use fetched::{FetchedBlocks, Need, Needs};
 #[cfg(test)]
 use files::SegmentFile;
 pub(crate) use files::SegmentFiles;

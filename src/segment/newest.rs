@@ -9,7 +9,6 @@ use super::body::Body;
 use super::caches::Caches;
 use super::filter::FilterState;
 use super::lookup::{Entrance, Lead, Lookup, Wanted};
-use super::outcome::LookupCost;
 use super::reader::Segment;
 
 impl Segment {
@@ -24,15 +23,13 @@ impl Segment {
         caches: &Caches,
     ) -> Result<Option<Sequence>> {
         let body = self.body()?;
-        let mut lookup = Lookup {
-            wanted: Wanted {
-                hash,
-                key,
-                sequence: Sequence(u64::MAX),
-            },
-            caches,
-            cost: LookupCost::default(),
+        let wanted = Wanted {
+            hash,
+            key,
+            sequence: Sequence(u64::MAX),
+            fetched: None,
         };
+        let mut lookup = Lookup::new(wanted, caches);
         let FilterState::Ready(filter) = &body.filter else {
             return self.newest_from(body, Self::by_fences(body, key), &mut lookup);
         };

@@ -23,12 +23,19 @@ impl Hit {
             older: None,
         }
     }
+
+    /// The value, or nothing where the key was deleted.
+    #[inline]
+    pub(crate) fn into_value(self) -> Option<Slice> {
+        (self.kind == Kind::Value).then_some(self.value)
+    }
 }
 
 /// What one lookup asked for and read in one segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LookupCost {
-    /// The filter's answer, once it was asked. Noted for explained lookups only.
+    /// The filter's answer, once it was asked. Noted for lookups that are explained or have stopped
+    /// only.
     pub(crate) answer: Option<Answer>,
     /// The answer named a block whose fences do not cover the key.
     pub(crate) refuted: bool,

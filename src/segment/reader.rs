@@ -1,5 +1,6 @@
 //! An open segment: what it is, and reading its blocks.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::format::region::Place;
 use crate::key::Sequence;
 use crate::options::FilterLoading;
 use crate::slice::Slice;
-use crate::storage::ReadCause;
+use crate::storage::{ReadCause, ReadRequest};
 use criba_filters::segment::{
     BloomierBits, CustomFilters, FilterKind, FilterSpec, REJECTING_BITS_MIN,
 };
@@ -343,8 +344,14 @@ impl Segment {
     ) -> Result<Option<Slice>> {
         let (offset, len) = mark.extent(body.fences.extent(ordinal));
         let read = self.read_counted(body, offset, len, cost)?;
-        let group = mark.verify(body.identity, offset, &read).map(<[u8]>::len);
-        Ok(group.map(|len| read.into_part(0..len)))
+        Ok(Self::open_group(body, ordinal, mark, read))
+    }
+
+    /// The group in what was read of a block, if it is what it was.
+    pub(super) fn open_group(body: &Body, ordinal: u32, mark: Mark, read: Slice) -> Option<Slice> {
+        let (offset, _) = mark.extent(body.fences.extent(ordinal));
+        let len = mark.verify(body.identity, offset, &read)?.len();
+        Some(read.into_part(0..len))
     }
 
     /// A data block or a part of one, by one read that counts.
@@ -367,7 +374,21 @@ impl Segment {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         body.file
             .read(ReadCause::Data, offset, len)
-            .map_err(|error| Error::io(&self.path, error))
+            .map_err(|error| self.io_error(error))
+    }
+
+    /// A request for bytes of data blocks.
+    pub(super) fn request(&self, offset: u64, len: u64) -> ReadRequest<'_> {
+        ReadRequest {
+            cause: ReadCause::Data,
+            file: self.file().whole(),
+            offset: self.meta.start.saturating_add(offset),
+            len: usize::try_from(len).unwrap_or(usize::MAX),
+        }
+    }
+
+    pub(super) fn io_error(&self, error: io::Error) -> Error {
+        Error::io(&self.path, error)
     }
 
     /// Verifies a stored block.

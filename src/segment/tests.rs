@@ -196,12 +196,9 @@ impl World {
             hash: HASHES[self.setup.hash](SEED, key),
             key,
             sequence: Sequence(sequence),
+            fetched: None,
         };
-        let mut lookup = Lookup {
-            wanted,
-            caches: &self.caches,
-            cost: LookupCost::default(),
-        };
+        let mut lookup = Lookup::new(wanted, &self.caches);
         if !self.segment.covers(key) {
             return (None, lookup.cost);
         }

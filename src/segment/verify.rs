@@ -205,12 +205,9 @@ impl Verifier {
             hash: hash_key(self.hash_seed, key),
             key,
             sequence: Sequence(u64::MAX),
+            fetched: None,
         };
-        let mut lookup = Lookup {
-            wanted,
-            caches: &self.caches,
-            cost: LookupCost::default(),
-        };
+        let mut lookup = Lookup::new(wanted, &self.caches);
         let leads_here = match Segment::lead_to(body, filter, &mut lookup) {
             Lead::Absent => false,
             Lead::Fences => true,

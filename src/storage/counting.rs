@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, SyncFile};
+use super::{
+    AppendFile, LockGuard, ReadCause, ReadFile, ReadManyBy, ReadRequest, Storage, SyncFile,
+};
 use crate::sharded_counter::ShardedCounter;
 use crate::slice::Slice;
 
@@ -125,6 +127,8 @@ fn slot(cause: ReadCause) -> usize {
 /// assert_eq!(counting.total().get(ReadCause::Data).calls, 1);
 /// let segment = format!("{:06}.seg", db.stats().segments().next().unwrap().id);
 /// assert_eq!(counting.of(&segment).unwrap().get(ReadCause::Data).calls, 1);
+/// // One key needs one read.
+/// assert_eq!(counting.read_batches(), 0);
 /// # Ok(())
 /// # }
 /// ```
@@ -139,6 +143,7 @@ struct Shared {
     total: Counters,
     written_bytes: AtomicU64,
     syncs: AtomicU64,
+    read_batches: AtomicU64,
     files: Mutex<HashMap<String, Arc<Counters>>>,
 }
 
@@ -197,6 +202,13 @@ impl Counting {
         self.shared.syncs.load(Ordering::Relaxed)
     }
 
+    /// How often several reads were made together: calls of [`Storage::read_many`] with more than
+    /// one request. Each of their reads is counted by itself, too.
+    #[must_use]
+    pub fn read_batches(&self) -> u64 {
+        self.shared.read_batches.load(Ordering::Relaxed)
+    }
+
     fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<Counters>>> {
         self.shared
             .files
@@ -243,6 +255,29 @@ impl Storage for Counting {
             counters,
             shared: Arc::clone(&self.shared),
         }))
+    }
+
+    fn read_many(&self, requests: &[ReadRequest<'_>]) -> Vec<io::Result<Slice>> {
+        if requests.len() > 1 {
+            self.shared.read_batches.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut inner = requests.to_vec();
+        for request in &mut inner {
+            if let Some(file) = request.file_as::<CountedRead>() {
+                request.file = &*file.inner;
+            }
+        }
+        let results = self.inner.read_many(&inner);
+        for (request, result) in requests.iter().zip(&results) {
+            if let (Some(file), Ok(slice)) = (request.file_as::<CountedRead>(), result) {
+                file.count(request.cause, slice.len());
+            }
+        }
+        results
+    }
+
+    fn read_many_by(&self) -> Option<ReadManyBy> {
+        self.inner.read_many_by()
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>> {
@@ -300,6 +335,13 @@ struct CountedRead {
     shared: Arc<Shared>,
 }
 
+impl CountedRead {
+    fn count(&self, cause: ReadCause, len: usize) {
+        self.counters.add(cause, len as u64);
+        self.shared.total.add(cause, len as u64);
+    }
+}
+
 impl ReadFile for CountedRead {
     fn len(&self) -> u64 {
         self.inner.len()
@@ -307,8 +349,7 @@ impl ReadFile for CountedRead {
 
     fn read(&self, cause: ReadCause, offset: u64, len: usize) -> io::Result<Slice> {
         let slice = self.inner.read(cause, offset, len)?;
-        self.counters.add(cause, len as u64);
-        self.shared.total.add(cause, len as u64);
+        self.count(cause, len);
         Ok(slice)
     }
 

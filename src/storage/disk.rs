@@ -20,7 +20,9 @@ use std::sync::Arc;
 use memmap2::Advice;
 
 use super::append::Appended;
-use super::{AppendFile, LockGuard, ReadCause, ReadFile, Storage, room};
+use super::many::{Engine, ReadManyBy};
+use super::task::Task;
+use super::{AppendFile, LockGuard, ReadCause, ReadFile, ReadRequest, Storage, room};
 use crate::slice::Slice;
 
 const FILE_MODE: u32 = 0o600;
@@ -89,6 +91,7 @@ pub enum Io {
 pub struct Disk {
     path: PathBuf,
     io: Io,
+    engine: Arc<Engine>,
 }
 
 /// Flag of files whose times of access are not noted, where there is one.
@@ -103,6 +106,16 @@ impl Disk {
         Disk {
             path: path.into(),
             io,
+            engine: Arc::default(),
+        }
+    }
+
+    /// Reads that come together are made in this way, and not in the one that is found to be best.
+    #[must_use]
+    pub fn read_many_by(self, by: ReadManyBy) -> Disk {
+        Disk {
+            engine: Arc::new(Engine::by(by)),
+            ..self
         }
     }
 
@@ -232,6 +245,31 @@ impl Storage for Disk {
             Io::Mmap if len > 0 => Ok(Arc::new(Mapped::new(map(&file)?))),
             Io::Mmap | Io::Pread => Ok(Arc::new(Positioned { file, len })),
         }
+    }
+
+    fn read_many(&self, requests: &[ReadRequest<'_>]) -> Vec<io::Result<Slice>> {
+        if requests.len() > 1 {
+            // Mapped files fetch all parts before the first is looked at.
+            for request in requests {
+                request.file.will_read(request.offset, request.len as u64);
+            }
+        }
+        let tasks = requests.iter().filter_map(|request| {
+            let file = &Positioned::that_has(request)?.file;
+            Some(Task::new(file, request.offset, request.len))
+        });
+        let mut tasks: Vec<Task<'_>> = tasks.collect();
+        self.engine.read(&mut tasks);
+        let mut tasks = tasks.into_iter();
+        let result = |request| match Positioned::that_has(request).and_then(|_| tasks.next()) {
+            Some(task) => task.into_result(),
+            None => request.by_itself(),
+        };
+        requests.iter().map(result).collect()
+    }
+
+    fn read_many_by(&self) -> Option<ReadManyBy> {
+        self.engine.used()
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn AppendFile>> {
@@ -385,6 +423,15 @@ fn requests(file_len: u64, offset: u64, len: u64) -> impl Iterator<Item = (u64, 
 struct Positioned {
     file: File,
     len: u64,
+}
+
+impl Positioned {
+    /// The file of a request, if it is one of these and has all bytes that are asked for.
+    fn that_has<'a>(request: &ReadRequest<'a>) -> Option<&'a Positioned> {
+        let file: &Positioned = request.file_as()?;
+        end_within(file.len, request.offset, request.len).ok()?;
+        Some(file)
+    }
 }
 
 impl ReadFile for Positioned {

@@ -10,14 +10,32 @@ mod counting;
 mod disk;
 mod limit;
 mod link;
+mod many;
 mod mappable;
 mod room;
+mod task;
+// The second list is that of `Cargo.toml`.
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "loongarch64",
+            target_arch = "powerpc64"
+        )
+    )),
+    path = "no_uring.rs"
+)]
+mod uring;
 mod window;
 
 pub use counting::{Counting, ReadCount, ReadCounts};
 pub use disk::{Disk, Io};
 pub(crate) use disk::{is_there, real_path, rename_directory};
 pub(crate) use link::link;
+pub use many::ReadManyBy;
 
 use std::any::Any;
 use std::fmt;
@@ -129,6 +147,21 @@ pub trait Storage: Send + Sync + fmt::Debug + 'static {
     ///
     /// `NotFound` when there is no such file.
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>>;
+
+    /// Makes many reads of files of this storage: their results, in the order of the requests. Each
+    /// is what [`ReadFile::read`] returns, whatever becomes of the others.
+    ///
+    /// By default one read follows the other. A storage that can have several under way makes them
+    /// together, with a bound on how many; it finds its own files by their type.
+    fn read_many(&self, requests: &[ReadRequest<'_>]) -> Vec<io::Result<Slice>> {
+        requests.iter().map(ReadRequest::by_itself).collect()
+    }
+
+    /// How [`Storage::read_many`] has made its last reads; `None` before the first of them that came
+    /// together, and where there is only one way.
+    fn read_many_by(&self) -> Option<ReadManyBy> {
+        None
+    }
 
     /// Creates a file for appending. Its name is durable only after [`Storage::sync_dir`].
     ///
@@ -276,7 +309,7 @@ pub(crate) fn put_aside(storage: &dyn Storage, name: &str) -> io::Result<()> {
 /// # Ok(())
 /// # }
 /// ```
-pub trait ReadFile: Send + Sync + fmt::Debug {
+pub trait ReadFile: Any + Send + Sync + fmt::Debug {
     /// The file's length when it was opened, in bytes.
     fn len(&self) -> u64;
 
@@ -307,6 +340,56 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// That does not count as a read.
     fn mapped(&self) -> Option<Slice> {
         None
+    }
+}
+
+/// One of many reads: see [`Storage::read_many`].
+///
+/// ```
+/// use criba::storage::{Disk, Io, ReadCause, ReadRequest, Storage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # let storage = Disk::new(&path, Io::Pread);
+/// # storage.create_dir()?;
+/// # storage.create("list")?.append(&[b"one, two"])?;
+/// let file = storage.open("list")?;
+/// let request = |offset, len| ReadRequest {
+///     file: &*file,
+///     cause: ReadCause::Data,
+///     offset,
+///     len,
+/// };
+/// let read = storage.read_many(&[request(5, 3), request(5, 4), request(0, 3)]);
+/// assert_eq!(read[0].as_ref().unwrap(), "two");
+/// // The others are not concerned.
+/// assert!(read[1].is_err());
+/// assert_eq!(read[2].as_ref().unwrap(), "one");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest<'a> {
+    /// The file, as the storage has opened it.
+    pub file: &'a dyn ReadFile,
+    /// Why it is read.
+    pub cause: ReadCause,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: usize,
+}
+
+impl<'a> ReadRequest<'a> {
+    fn by_itself(&self) -> io::Result<Slice> {
+        self.file.read(self.cause, self.offset, self.len)
+    }
+
+    /// The file, if it has this type.
+    fn file_as<T: ReadFile>(&self) -> Option<&'a T> {
+        let file: &dyn Any = self.file;
+        file.downcast_ref()
     }
 }
 

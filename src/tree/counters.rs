@@ -1,6 +1,7 @@
 //! Counters of point lookups: [`LookupStats`], in a form in which threads that look up do not
 //! disturb each other.
 
+use crate::segment::LookupCost;
 use crate::sharded_counter::ShardedCounter;
 
 /// Point lookups, by where they ended.
@@ -74,6 +75,15 @@ const ABSENT: usize = 4;
 pub(super) struct BlocksRead {
     pub(super) blocks: u64,
     pub(super) bytes: u64,
+}
+
+impl BlocksRead {
+    /// Adds those of a lookup in one segment.
+    #[inline]
+    pub(super) fn add(&mut self, cost: &LookupCost) {
+        self.blocks += cost.block_reads;
+        self.bytes += cost.block_bytes;
+    }
 }
 
 #[derive(Debug, Default)]

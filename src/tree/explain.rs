@@ -8,6 +8,8 @@ use crate::segment::{Hit, LookupCost, Segment};
 use crate::slice::Slice;
 use criba_filters::segment::Answer;
 
+use super::stop::Stop;
+
 /// Is shown each step of a lookup. [`Silent`] costs nothing.
 pub(super) trait Observer {
     /// Whether it keeps an account, for which a lookup does a little more.
@@ -18,6 +20,10 @@ pub(super) trait Observer {
     fn memtable(&mut self, source: Source, hit: Option<&Hit>);
     /// A run was asked: `None` when no segment of it covers the key.
     fn run(&mut self, source: Source, asked: Option<&Asked<'_>>);
+    /// The lookup has stopped, for a block that was not read yet. Its result is of no use.
+    fn stopped(&mut self, _: Stop) {}
+    /// It has met these operands before it stopped, newest first.
+    fn gathered(&mut self, _: Vec<Slice>) {}
 }
 
 /// A segment that was asked, and how that ended.

@@ -11,7 +11,7 @@
 use crate::error::Result;
 use crate::key::{Kind, Sequence};
 use crate::memtable::Memtable;
-use crate::segment::{Hit, Lookup, LookupCost, Segment, Wanted};
+use crate::segment::{Hit, Lookup, Segment, Wanted};
 use crate::slice::Slice;
 use crate::version::Run;
 use criba_filters::segment::Begun;
@@ -20,6 +20,7 @@ use criba_filters::{KeyHash, hash_key};
 use super::counters::BlocksRead;
 use super::explain::{Account, Asked, Explanation, Observer, Silent, Source};
 use super::state::Tree;
+use super::stop::Stop;
 use super::view::View;
 
 /// Runs that are asked as if at once: the filters of later ones are on their way while the first is
@@ -53,10 +54,6 @@ struct Asking<'a, O> {
     read: BlocksRead,
 }
 
-fn value_of(hit: Hit) -> Option<Slice> {
-    (hit.kind == Kind::Value).then_some(hit.value)
-}
-
 // One key.
 impl Tree {
     /// The value of `key` as of the sequence that `at` gives once the view is held.
@@ -67,22 +64,26 @@ impl Tree {
         // After the view: what is visible by now is in it, or came later than this lookup. The
         // other order would lose keys to a flush in between: `tests/it/interleavings.rs`.
         let sequence = at();
-        let hit = self.lookup(&view, key, sequence, &mut Silent)?;
-        Ok(hit.and_then(value_of))
+        let hit = self.lookup(&view, self.wanted(key, sequence), &mut Silent)?;
+        Ok(hit.and_then(Hit::into_value))
     }
 
-    fn lookup<O: Observer>(
-        &self,
-        view: &View,
-        key: &[u8],
-        sequence: Sequence,
-        observer: &mut O,
-    ) -> Result<Option<Hit>> {
-        let wanted = Wanted {
+    #[inline]
+    pub(super) fn wanted<'a>(&self, key: &'a [u8], sequence: Sequence) -> Wanted<'a> {
+        Wanted {
             hash: hash_key(self.hash_seed(), key),
             key,
             sequence,
-        };
+            fetched: None,
+        }
+    }
+
+    pub(super) fn lookup<O: Observer>(
+        &self,
+        view: &View,
+        wanted: Wanted<'_>,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
         // Few runs, as most trees have, are not to cost what many do.
         match view.version.runs().len() {
             ..=1 => self.lookup_at_once::<O, 1>(view, wanted, observer),
@@ -168,14 +169,17 @@ impl Tree {
             observer.run(Source::NoSegment { run, level }, None);
             return Ok(None);
         };
-        let mut lookup = Lookup {
-            wanted,
-            caches: self.caches(),
-            cost: LookupCost::default(),
-        };
+        let mut lookup = Lookup::new(wanted, self.caches());
         let hit = match O::WATCHES {
-            true => segment.lookup::<true>(&candidate.begun, &mut lookup)?,
-            false => segment.lookup::<false>(&candidate.begun, &mut lookup)?,
+            true => segment.lookup::<true>(&candidate.begun, &mut lookup),
+            false => segment.lookup::<false>(&candidate.begun, &mut lookup),
+        };
+        let hit = match hit {
+            Ok(hit) => hit,
+            Err(error) => {
+                note_stop(run, lookup, *read, observer);
+                return Err(error);
+            }
         };
         let id = segment.meta.id;
         let asked = Asked {
@@ -184,9 +188,64 @@ impl Tree {
             hit: hit.as_ref(),
         };
         observer.run(Source::Segment { run, level, id }, Some(&asked));
-        read.blocks += lookup.cost.block_reads;
-        read.bytes += lookup.cost.block_bytes;
+        read.add(&lookup.cost);
         Ok(hit)
+    }
+
+    /// Goes on with a lookup that has stopped, now that what it needs was read.
+    pub(super) fn go_on<O: Observer>(
+        &self,
+        view: &View,
+        wanted: Wanted<'_>,
+        stop: Stop,
+        observer: &mut O,
+    ) -> Result<Option<Hit>> {
+        let mut asking = Asking {
+            wanted,
+            observer,
+            operands: stop.operands,
+            read: stop.read,
+        };
+        let runs = view.version.runs();
+        let mut base = None;
+        if let Some(segment) = runs.get(stop.run).and_then(|run| run.find(wanted.key)) {
+            let mut lookup = Lookup::new(wanted, self.caches());
+            lookup.cost = stop.cost;
+            match segment.go_on(&mut lookup) {
+                Ok(hit) => {
+                    asking.read.add(&lookup.cost);
+                    base = hit.and_then(|hit| asking.take(hit));
+                }
+                Err(error) => {
+                    note_stop(stop.run, lookup, asking.read, asking.observer);
+                    asking.observer.gathered(asking.operands);
+                    return Err(error);
+                }
+            }
+        }
+        if base.is_some() {
+            self.lookups().in_runs(true, asking.read);
+        } else {
+            base = self.gather_from_runs(runs, stop.run + 1, &mut asking)?;
+        }
+        match asking.operands.is_empty() {
+            true => Ok(base),
+            false => self.combined(&asking, base),
+        }
+    }
+}
+
+/// Tells the observer of a lookup that has stopped in this run, if it has.
+#[cold]
+fn note_stop<O: Observer>(run: usize, lookup: Lookup<'_>, read: BlocksRead, observer: &mut O) {
+    if let Some(need) = lookup.need {
+        observer.stopped(Stop {
+            run,
+            need,
+            cost: lookup.cost,
+            read,
+            operands: Vec::new(),
+        });
     }
 }
 
@@ -232,7 +291,7 @@ impl Tree {
     }
 
     fn combined<O>(&self, asking: &Asking<'_, O>, base: Option<Hit>) -> Result<Option<Hit>> {
-        let base = base.and_then(value_of);
+        let base = base.and_then(Hit::into_value);
         let value = self.combine(asking.wanted.key, base.as_ref(), &asking.operands)?;
         Ok(Some(Hit::of(Kind::Value, value)))
     }
@@ -264,7 +323,11 @@ impl Tree {
             candidate.begin(run, wanted.hash, wanted.key);
             let place = (ordinal, run.level);
             let account = (&mut *asking.observer, &mut asking.read);
-            if let Some(hit) = self.ask_run(place, &candidate, wanted, account)? {
+            let asked = self.ask_run(place, &candidate, wanted, account);
+            if asked.is_err() {
+                (asking.observer).gathered(std::mem::take(&mut asking.operands));
+            }
+            if let Some(hit) = asked? {
                 base = asking.take(hit);
                 if base.is_some() {
                     break;
@@ -298,6 +361,7 @@ impl<O: Observer> Asking<'_, O> {
             hash,
             key,
             sequence,
+            ..
         } = self.wanted;
         let sealed = view.sealed.iter().enumerate();
         let sealed = sealed.map(|(ordinal, one)| (one, Source::SealedMemtable(ordinal)));
@@ -341,25 +405,8 @@ fn lookup_memtables<O: Observer>(view: &View, wanted: Wanted<'_>, observer: &mut
     sealed.find_map(|(ordinal, sealed)| ask(sealed, Source::SealedMemtable(ordinal)))
 }
 
-// Many keys, and lookups that are explained.
+// Operands as they are, and lookups that are explained.
 impl Tree {
-    /// The values of `keys`, all as of the sequence that `at` gives once the view is held.
-    pub(crate) fn get_many<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        at: impl FnOnce() -> Sequence,
-    ) -> Result<Vec<Option<Slice>>> {
-        // In this order, as in `get`.
-        let view = self.view();
-        self.check(&view)?;
-        let sequence = at();
-        let value = |key: &K| {
-            let hit = self.lookup(&view, key.as_ref(), sequence, &mut Silent)?;
-            Ok(hit.and_then(value_of))
-        };
-        keys.iter().map(value).collect()
-    }
-
     /// The value of a key and its operands, oldest first, as they are.
     pub(crate) fn operands(
         &self,
@@ -369,16 +416,12 @@ impl Tree {
         let view = self.view();
         let sequence = at();
         let mut asking = Asking {
-            wanted: Wanted {
-                hash: hash_key(self.hash_seed(), key),
-                key,
-                sequence,
-            },
+            wanted: self.wanted(key, sequence),
             observer: &mut Silent,
             operands: Vec::new(),
             read: BlocksRead::default(),
         };
-        let base = self.gather(&view, &mut asking)?.and_then(value_of);
+        let base = self.gather(&view, &mut asking)?.and_then(Hit::into_value);
         asking.operands.reverse();
         Ok((base, asking.operands))
     }
@@ -389,7 +432,7 @@ impl Tree {
         self.check(&view)?;
         let sequence = at();
         let mut account = Account::default();
-        let hit = self.lookup(&view, key, sequence, &mut account)?;
-        Ok(account.finish(key, hit.and_then(value_of)))
+        let hit = self.lookup(&view, self.wanted(key, sequence), &mut account)?;
+        Ok(account.finish(key, hit.and_then(Hit::into_value)))
     }
 }

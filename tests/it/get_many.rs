@@ -1,4 +1,7 @@
-//! Many keys looked up at once: what `get_many` returns, reads and counts is what as many calls of `get` do.
+//! Many keys looked up at once: `get_many` returns and counts what as many calls of `get` do, and reads
+//! each block once, together with the others.
+
+mod together;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,34 +52,48 @@ fn asked(count: u32) -> Vec<String> {
     (0..count).map(|n| key(number(n))).collect()
 }
 
-/// What was done for this: data blocks read, and lookups by what became of them.
-fn counted<T>(db: &Db, work: impl FnOnce() -> T) -> (T, u64, [u64; 6]) {
+/// What was done for this: lookups by what became of them and what segments were asked, and data blocks
+/// read. The lookups account for each of these.
+fn counted<T>(db: &Db, work: impl FnOnce() -> T) -> ((T, [u64; 7]), u64) {
     let outcomes = |db: &Db| {
-        let lookups = db.stats().lookups;
+        let stats = db.stats();
+        let lookups = stats.lookups;
+        let filters = || stats.segments().filter_map(|one| one.filter.as_ref());
         [
             lookups.lookups,
             lookups.memtable_hits,
             lookups.segment_hits,
             lookups.absent,
-            lookups.hit_block_reads,
-            lookups.absent_block_reads,
+            filters().map(|filter| filter.negatives).sum(),
+            filters().map(|filter| filter.true_positives).sum(),
+            filters().map(|filter| filter.false_positives).sum(),
         ]
     };
-    let (reads, before) = (db.stats().reads, outcomes(db));
+    let (before, outcomes_before) = (db.stats(), outcomes(db));
     let done = work();
+    let after = db.stats();
+    let reads = after.reads.since(&before.reads).get(ReadCause::Data).calls;
+    let of_lookups =
+        |stats: &criba::Stats| stats.lookups.hit_block_reads + stats.lookups.absent_block_reads;
+    assert_eq!(of_lookups(&after) - of_lookups(&before), reads);
+    let of_segments =
+        |stats: &criba::Stats| -> u64 { stats.segments().map(|one| one.block_reads).sum() };
+    assert_eq!(of_segments(&after) - of_segments(&before), reads);
     let after = outcomes(db);
-    let reads = db.stats().reads.since(&reads).get(ReadCause::Data).calls;
-    let lookups = std::array::from_fn(|of| after[of] - before[of]);
-    (done, reads, lookups)
+    let lookups = std::array::from_fn(|of| after[of] - outcomes_before[of]);
+    ((done, lookups), reads)
 }
 
 fn assert_same(db: &Db) {
     for count in [0, 1, 15, 16, 17, 400] {
         let keys = asked(count);
         let one_by_one = || -> Vec<_> { keys.iter().map(|key| db.get(key).unwrap()).collect() };
-        let expected = counted(db, one_by_one);
-        let at_once = counted(db, || db.get_many(&keys).unwrap());
+        let (expected, expected_reads) = counted(db, one_by_one);
+        let (at_once, reads) = counted(db, || db.get_many(&keys).unwrap());
         assert_eq!(at_once, expected, "{count} keys");
+        assert!(reads <= expected_reads, "{count} keys");
+        let blocks: u64 = db.stats().segments().map(|one| one.blocks).sum();
+        assert!(reads <= blocks, "{count} keys: each block at most once");
     }
 }
 

@@ -170,3 +170,35 @@ fn damage_that_comes_later_is_an_error_and_no_value() {
     let again = read_by(&db, all());
     assert!(again.bytes / again.calls <= GROUP_BYTES_MAX);
 }
+
+/// Of keys that are looked up together as well, unless two of them are in one block.
+#[test]
+fn many_keys_together_read_groups() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = filled(Db::builder(directory.path()).cache_bytes(CACHE_BYTES));
+    read_by(&db, all());
+    let read = |numbers: &[u64]| {
+        let before = db.stats().reads;
+        let found = db.get_many(numbers.iter().map(|n| key(*n))).unwrap();
+        for (n, found) in numbers.iter().zip(found) {
+            assert_eq!(found.unwrap(), value(*n), "{n}");
+        }
+        db.stats().reads.since(&before).get(ReadCause::Data)
+    };
+    // A block has half as many entries.
+    let far: Vec<u64> = (0..KEYS).step_by(64).collect();
+    let by_groups = read(&far);
+    assert!(by_groups.calls as usize > far.len() / 2, "{by_groups:?}");
+    let each = by_groups.bytes / by_groups.calls;
+    assert!(each <= GROUP_BYTES_MAX, "{by_groups:?}");
+    // Neighbours are in one block, but for a few.
+    let near: Vec<u64> = far.iter().flat_map(|n| [n + 32, n + 33]).collect();
+    let by_blocks = read(&near);
+    let each = by_blocks.bytes / by_blocks.calls;
+    assert!(each > GROUP_BYTES_MAX, "{by_blocks:?}");
+    let most = far.len() + far.len() / 20;
+    assert!(
+        (1..=most).contains(&(by_blocks.calls as usize)),
+        "{by_blocks:?}"
+    );
+}

@@ -65,6 +65,7 @@ pub(crate) fn stats(stats: &Stats, live_keys: u64) -> Object {
                 .field("flushes", memtable.flushes),
         )
         .field("reads", reads(&stats.reads))
+        .field("read_batches", stats.read_batches)
         .field("written_bytes", stats.written_bytes)
         .field("syncs", stats.syncs)
         .field(
