@@ -169,7 +169,7 @@ fn word(random: &mut SplitMix, syllables: Range<u64>) -> Vec<u8> {
 /// A path in a tree of directories: a name depends on the path before it and a number, so many paths
 /// have their directories in common.
 fn path(random: &mut SplitMix) -> Vec<u8> {
-    const TOPS: [&str; 4] = ["/usr/share", "/usr/lib", "/var/lib", "/home/user/src"];
+    const TOPS: [&str; 4] = ["/usr/share", "/usr/lib", "/var/lib", "/srv/sites/src"];
     const ENDS: [&str; 8] = [".html", ".rs", ".h", ".png", ".txt", ".json", ".so.1", ""];
     let mut path = skewed(random, &TOPS).as_bytes().to_vec();
     for _ in 0..1 + random.below(4) {
