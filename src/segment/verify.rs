@@ -192,9 +192,7 @@ impl Verifier {
         if body.fences.first_block_of(key) != at.block {
             self.find(segment.corrupt(offset, "the index does not lead to a key of this block"));
         }
-        let only = Bound::Included(key);
-        let cost = &mut LookupCost::default();
-        if segment.may_hold((only, only), &self.caches, cost) == RangeAnswer::No {
+        if self.is_passed_over(key, segment) {
             let what = format!("the range filter denies a key of the block at byte {offset}");
             self.find(segment.corrupt_filter(0, what));
         }
@@ -221,6 +219,19 @@ impl Verifier {
             let what = format!("the filter does not lead to a key of the block at byte {offset}");
             self.find(segment.corrupt_filter(0, what));
         }
+    }
+
+    /// Whether a scan would miss the key: one that asks for the key alone, or begins at it in either
+    /// direction.
+    fn is_passed_over(&self, key: &[u8], segment: &Segment) -> bool {
+        let (caches, cost) = (&self.caches, &mut LookupCost::default());
+        let only = Bound::Included(key);
+        let answer = segment.may_hold((only, only), caches, cost);
+        let next = segment.next_from(key, caches, cost);
+        let previous = segment.previous_to(key, caches, cost);
+        answer == RangeAnswer::No
+            || next.is_none_or(|next| *next > *key)
+            || previous.is_none_or(|end| *end <= *key)
     }
 
     fn check_counts(&mut self, body: &Body) {
