@@ -163,6 +163,7 @@ impl FilterPolicy {
 /// happen with file paths; [`SegmentStats::range_filter`](crate::SegmentStats::range_filter) says so.
 ///
 /// ```
+/// use criba::storage::ReadCause;
 /// use criba::{Db, RangeFilterPolicy};
 ///
 /// # fn main() -> criba::Result<()> {
@@ -179,7 +180,7 @@ impl FilterPolicy {
 ///     for number in 0..1000 {
 ///         db.range(format!("{:07}", number * 997)..format!("{:07}", number * 997 + 10)).count();
 ///     }
-///     reads.push(db.stats().reads.since(&before).total().calls);
+///     reads.push(db.stats().reads.since(&before).get(ReadCause::Data).calls);
 /// }
 /// // Nine of ten ranges are empty.
 /// assert!(reads[1] < reads[0] / 4);

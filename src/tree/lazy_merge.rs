@@ -44,6 +44,7 @@ struct Dormant {
 ///
 /// ```
 /// # fn main() -> criba::Result<()> {
+/// use criba::storage::ReadCause;
 /// use criba::{Db, RangeFilterPolicy};
 /// # let dir = tempfile::tempdir().unwrap();
 /// let path = dir.path().join("data");
@@ -56,7 +57,7 @@ struct Dormant {
 /// // A range between two keys: nothing is there, and nothing is read.
 /// let before = db.stats().reads;
 /// assert_eq!(db.range("123450".."123454").count(), 0);
-/// assert_eq!(db.stats().reads.since(&before).total().calls, 0);
+/// assert_eq!(db.stats().reads.since(&before).get(ReadCause::Data).calls, 0);
 /// let scans = db.stats().scans;
 /// assert_eq!((scans.asked, scans.refuted, scans.in_vain), (1, 1, 0));
 /// # Ok(())
