@@ -193,10 +193,10 @@ pub enum RangeFilterPolicy {
     /// No range filter.
     #[default]
     None,
-    /// A range filter with about so much memory for each key.
+    /// A range filter with about this memory for each key.
     Bits {
-        /// Bits for each key; fractions count. 4 to 64. With 10, about 1 to 4 of 100 ranges that are
-        /// empty are not refuted.
+        /// Bits for each key; fractions count. 4 to 64. With 10 bits and evenly distributed keys, about 1
+        /// of 100 empty ranges is not refuted.
         bits_per_key: f64,
     },
     /// A part of the bits of [`FilterPolicy::Budget`], by what was asked since `open`: as the ranges

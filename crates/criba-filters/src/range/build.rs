@@ -49,8 +49,8 @@ pub struct Built {
 pub struct Builder {
     counts: Counts,
     blocks: Vec<Block>,
-    /// What the keys of finished blocks have behind the prefix of their block, as far as codes
-    /// look at it; of each block before them its two fences.
+    /// The keys of finished blocks without the prefix of their block, as far as codes look at them.
+    /// The two fences of a block stand before its keys.
     bytes: Vec<u8>,
     ends: Vec<u32>,
     open: Open,
@@ -165,8 +165,9 @@ impl Builder {
         }
     }
 
-    /// Builds the filter with about so many bits for each key, [`BITS_MIN`] to [`BITS_MAX`]; the header,
-    /// of some hundred bytes, is not counted. `None` if there are too few bits for any, or no keys. The builder is empty then.
+    /// Builds the filter with about this number of bits for each key, [`BITS_MIN`] to [`BITS_MAX`]. The
+    /// header, which has some hundred bytes, is not counted. `None` if there are too few bits for a
+    /// filter, or no keys. The builder is empty then.
     ///
     /// [`BITS_MIN`]: super::BITS_MIN
     /// [`BITS_MAX`]: super::BITS_MAX

@@ -7,7 +7,7 @@
 //! - A node with at least [`FEW`] codes begins with the bits that all of its codes share. Behind
 //!   them it sets the *resolution* of everything below: the depth at which `2^t` cells would stand
 //!   for each of its codes, were they spread evenly. `t` is the same for the whole segment.
-//! - A node at the depth of the resolution, or below it, is a cell. Nothing more is written of it.
+//! - A node at the depth of the resolution, or below it, is a cell. The writer adds nothing to it.
 //! - A node with one code writes the bits of the code up to the resolution, and is a cell.
 //! - Any other node writes how many of its codes have a zero next.
 //!
@@ -179,7 +179,7 @@ impl Cell {
     }
 }
 
-/// What was found in a tree, or in a part of one.
+/// The result of a search in a tree, or in a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// No cell.
@@ -256,7 +256,7 @@ impl Node {
     }
 }
 
-/// What a node turned out to be.
+/// A node that was read.
 enum Read {
     Cell(Cell),
     /// Behind what its codes share: how many have a zero next. For a node with [`MANY`], the length of
@@ -280,7 +280,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Reads what is written of a node with so many codes, at least one, before its parts.
+    /// Reads the beginning of a node, before its parts. It has at least one code.
     fn read(&mut self, count: u32, mut node: Node) -> Read {
         let is_few = count < FEW;
         if !is_few && node.depth < DEPTH {

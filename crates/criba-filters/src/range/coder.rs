@@ -167,7 +167,7 @@ impl Counts {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Coder {
     any: Table,
-    /// Of contexts that have one of their own, in their order.
+    /// Tables of the contexts that have one of their own, in the order of the contexts.
     tables: Vec<Table>,
     /// The weights of all, for the disk.
     weights: Vec<(u16, [u8; SYMBOLS])>,

@@ -20,15 +20,15 @@ pub(super) const RESOLUTION_MAX: u16 = 512;
 /// The two keys between which all keys of a block lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Between<'a> {
-    /// The fence of the block: at most its first key. Of the first block of a segment, the first
-    /// key.
+    /// The fence of the block: at most its first key. For the first block of a segment it is the
+    /// first key.
     pub lower: &'a [u8],
-    /// The fence of the next block, above all keys of this one. Of the last block, the last key.
+    /// The fence of the next block, above all keys of this one. For the last block it is the last key.
     pub upper: &'a [u8],
 }
 
 impl<'a> Between<'a> {
-    /// What both have in common, and so all keys of the block.
+    /// The prefix that both have in common, and so all keys of the block.
     pub(super) fn prefix(&self) -> &'a [u8] {
         let pairs = self.lower.iter().zip(self.upper);
         let len = pairs.take_while(|(lower, upper)| lower == upper).count();
@@ -49,7 +49,7 @@ pub struct RangeFilter {
 }
 
 impl RangeFilter {
-    /// Reads a header, as [`Built`](super::Built) has it, for a segment of so many blocks.
+    /// Reads a header, as [`Built`](super::Built) has it, for a segment with this number of blocks.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl RangeFilter {
         u64::from(self.starts.last().copied().unwrap_or(0)).div_ceil(8)
     }
 
-    /// Whether a new filter of the same keys, with so many bits for each, would be about as large.
+    /// Whether a new filter of the same keys, with this number of bits for each, would be about as large.
     /// The rest of the header does not count, as it does not for [`Builder`](super::Builder).
     #[must_use]
     pub fn fits(&self, bits_per_key: f64) -> bool {
