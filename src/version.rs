@@ -14,7 +14,7 @@ use crate::bounds::{Bounds as KeyBounds, is_below};
 use crate::cursor::{Cursor, Direction, NO_ENTRY};
 use crate::error::Result;
 use crate::format::block::Entry;
-use crate::segment::{Caches, LookupCost, RangeAnswer, Reading, Segment, SegmentWalk};
+use crate::segment::{Caches, LookupCost, Reading, Segment, SegmentWalk};
 use crate::slice::Slice;
 use criba_filters::store::Set;
 
@@ -178,7 +178,7 @@ impl Run {
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
         caches: &Caches,
         cost: &mut LookupCost,
-    ) -> RangeAnswer {
+    ) -> bool {
         let from = match lower {
             Bound::Unbounded => 0,
             Bound::Included(key) | Bound::Excluded(key) => {
@@ -186,22 +186,9 @@ impl Run {
                 self.segments.partition_point(before)
             }
         };
-        let mut answer = RangeAnswer::No;
-        for (number, segment) in self.segments[from..].iter().enumerate() {
-            if !is_below(&upper, &segment.meta.first_key) {
-                break;
-            }
-            // Of three segments the one in the middle lies within.
-            if number == 2 {
-                return RangeAnswer::Yes;
-            }
-            match segment.may_hold((lower, upper), caches, cost) {
-                RangeAnswer::No => {}
-                RangeAnswer::Maybe => answer = RangeAnswer::Maybe,
-                RangeAnswer::Yes => return RangeAnswer::Yes,
-            }
-        }
-        answer
+        let rest = self.segments[from..].iter();
+        rest.take_while(|segment| is_below(&upper, &segment.meta.first_key))
+            .any(|segment| segment.may_hold((lower, upper), caches, cost))
     }
 
     /// A key before which the run has none from `from` on; `None` if it has none at all. An excluded bound

@@ -55,7 +55,6 @@ pub use inspect::{BlockInfo, Inspection, RegionInfo};
 pub(crate) use lookup::{Lookup, Wanted};
 pub(crate) use names::{file_name, filter_file_name, filter_salt, parse_filter_name, parse_name};
 pub(crate) use outcome::{Hit, LookupCost};
-pub(crate) use range::RangeAnswer;
 pub(crate) use readahead::Reading;
 pub(crate) use reader::Segment;
 pub(crate) use salvage::{Found, SalvageWalk, Tally};

@@ -14,17 +14,6 @@ use super::outcome::LookupCost;
 use super::range_filter::{RangeState, SegmentRangeFilter};
 use super::reader::Segment;
 
-/// What a segment, or a run, says of a range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RangeAnswer {
-    /// No key lies in it: certain.
-    No,
-    /// A key may lie in it.
-    Maybe,
-    /// A whole block lies in it.
-    Yes,
-}
-
 impl Body {
     /// The two keys between which all keys of a block lie; the prefix of the first is put back.
     fn fences_of(&self, block: u32) -> (Vec<u8>, Vec<u8>) {
@@ -56,47 +45,44 @@ impl Body {
 }
 
 impl Segment {
-    /// Whether a key lies between two bounds. Every version of a key counts, also tombstones. The filter
+    /// Whether a key may lie between two bounds; `false` is certain. Every version of a key counts, also tombstones. The filter
     /// is asked with both bounds included: a cell reaches beyond its key on both sides.
     pub(crate) fn may_hold(
         &self,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
         caches: &Caches,
         cost: &mut LookupCost,
-    ) -> RangeAnswer {
+    ) -> bool {
         let (first, last) = self.ends();
         if !is_above(&lower, last) || !is_below(&upper, first) {
-            return RangeAnswer::No;
+            return false;
         }
         // What is wrong with the segment is an error of the scan, which has to look at it.
         let Ok(body) = self.body() else {
-            return RangeAnswer::Maybe;
+            return true;
         };
         // Bounds outside of the segment leave their side open.
         let lower = key_of(lower).filter(|key| *key >= first);
         let upper = key_of(upper).filter(|key| *key <= last);
         if lower.is_none() && upper.is_none() {
-            return RangeAnswer::Yes;
+            return true;
         }
         let RangeState::Ready(filter) = &body.range else {
-            return RangeAnswer::Maybe;
+            return true;
         };
         let from = lower.map_or(0, |key| body.fences.first_block_of(key));
         let to = match upper {
             Some(key) => body.fences.last_block_of(key),
             None => body.fences.block_count() - 1,
         };
-        let may_hold = match to.saturating_sub(from) {
+        match to.saturating_sub(from) {
             0 => body.block_may_hold(filter, from, (lower, upper), (caches, cost)),
             1 => {
                 body.block_may_hold(filter, from, (lower, None), (caches, &mut *cost))
                     || body.block_may_hold(filter, to, (None, upper), (caches, cost))
             }
-            _ => return RangeAnswer::Yes,
-        };
-        match may_hold {
-            true => RangeAnswer::Maybe,
-            false => RangeAnswer::No,
+            // The block in the middle lies within the range.
+            _ => true,
         }
     }
 

@@ -15,7 +15,6 @@ use super::body::Body;
 use super::filter::FilterState;
 use super::lookup::{Entrance, Lead, Lookup, Wanted};
 use super::outcome::LookupCost;
-use super::range::RangeAnswer;
 use super::range_filter::RangeState;
 use super::readahead::Windows;
 use super::reader::Segment;
@@ -226,12 +225,10 @@ impl Verifier {
     fn is_passed_over(&self, key: &[u8], segment: &Segment) -> bool {
         let (caches, cost) = (&self.caches, &mut LookupCost::default());
         let only = Bound::Included(key);
-        let answer = segment.may_hold((only, only), caches, cost);
+        let may_hold = segment.may_hold((only, only), caches, cost);
         let next = segment.next_from(key, caches, cost);
         let previous = segment.previous_to(key, caches, cost);
-        answer == RangeAnswer::No
-            || next.is_none_or(|next| *next > *key)
-            || previous.is_none_or(|end| *end <= *key)
+        !may_hold || next.is_none_or(|next| *next > *key) || previous.is_none_or(|end| *end <= *key)
     }
 
     fn check_counts(&mut self, body: &Body) {

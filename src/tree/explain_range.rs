@@ -6,7 +6,7 @@ use std::ops::Bound;
 use crate::bounds::{Bounds, is_below};
 use crate::cursor::{Cursor, Direction};
 use crate::error::Result;
-use crate::segment::{LookupCost, RangeAnswer};
+use crate::segment::LookupCost;
 use crate::slice::Slice;
 use crate::version::Run;
 
@@ -109,7 +109,7 @@ impl Tree {
             range.0.as_ref().map(|key| &**key),
             range.1.as_ref().map(|key| &**key),
         );
-        let answer = run.may_hold(bounds, self.caches(), &mut cost);
+        let may_hold = run.may_hold(bounds, self.caches(), &mut cost);
         let mut step = RangeStep {
             run: number,
             level: run.level,
@@ -122,7 +122,7 @@ impl Tree {
             block_reads: 0,
             filter_pages: cost.filter_pages,
         };
-        if answer == RangeAnswer::No {
+        if !may_hold {
             return Ok(step);
         }
         let mut walk = run.walk(self.caches(), Direction::Forward, range.0.clone());
