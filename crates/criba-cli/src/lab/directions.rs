@@ -22,7 +22,7 @@ pub(super) struct Directions {
 }
 
 impl Directions {
-    /// A sketch of at most so many rows, at least one.
+    /// A sketch with this number of rows at most, which is at least one.
     pub(super) fn new(rows: usize) -> Directions {
         Directions {
             rows,

@@ -6,7 +6,7 @@
 //! the distribution of `X` with Stirling numbers; here it is calculated draw by draw, which needs no
 //! numbers that a double cannot hold.
 
-/// What is left out of the distribution at each end.
+/// The part of the distribution that is left out at each end.
 const NOTHING: f64 = 1e-25;
 
 /// The distribution of the number of bits that are set.
@@ -19,7 +19,7 @@ pub(super) struct Occupancy {
 }
 
 impl Occupancy {
-    /// Of an empty filter.
+    /// The distribution of an empty filter.
     pub(super) fn new(bits: u64) -> Occupancy {
         Occupancy {
             bits: bits as f64,
@@ -59,7 +59,7 @@ impl Occupancy {
             .sum()
     }
 
-    /// The mean and the standard deviation of the rate with so many probes.
+    /// The mean and the standard deviation of the rate with this number of probes.
     pub(super) fn rate(&self, probes: u32) -> (f64, f64) {
         let mean = self.moment(probes);
         let variance = self.moment(2 * probes) - mean * mean;

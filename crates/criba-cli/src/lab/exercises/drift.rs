@@ -101,7 +101,7 @@ fn share(percent: u64) -> f64 {
     percent as f64 / 100.0
 }
 
-/// What a run of lookups came to.
+/// The counts of a run of lookups.
 struct Seen {
     /// Reads per lookup.
     reads: f64,
@@ -124,7 +124,7 @@ impl Load<'_> {
         }
     }
 
-    /// Entries in the cache when the filter has so many bits per key.
+    /// Entries that the cache holds beside a filter with this number of bits per key.
     fn cached(&self, bits: u64) -> u64 {
         (MEMORY - bits) * self.bench.keys / ENTRY_BITS
     }

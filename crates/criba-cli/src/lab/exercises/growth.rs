@@ -13,7 +13,7 @@ const WRITES: Quantity = Quantity::number("insertions per key");
 /// The rate that all are made for.
 const RATE: f64 = 0.01;
 
-/// What formulas are off by, as a part of the rate.
+/// The error of the formulas, as a part of the rate.
 const SLACK: f64 = 0.1;
 
 pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
@@ -66,7 +66,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// What stands for one set of keys that grows.
+/// A structure that holds one growing set of keys.
 struct Sets {
     alone: Classic,
     scalable: Scalable,

@@ -26,7 +26,7 @@ const SLOW: u64 = 20;
 /// Draws up to which the exact rate is calculated.
 const DRAWS_MAX: u64 = 200_000;
 
-/// What the hash functions may be off by in a small filter, as a part of the rate.
+/// The error that hash functions may have in a small filter, as a part of the rate.
 const SLACK: f64 = 0.03;
 
 pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
@@ -78,7 +78,7 @@ impl Sums {
     }
 }
 
-/// What many filters are like at one number of keys.
+/// The measurements of many filters with one number of keys.
 #[derive(Clone, Copy, Default)]
 struct Stage {
     fill: Sums,

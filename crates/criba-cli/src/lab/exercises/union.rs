@@ -19,7 +19,7 @@ const COMMON: Quantity = Quantity::count("keys in both");
 /// The rate of a filter of the union when both sets have nothing in common.
 const RATE: f64 = 0.01;
 
-/// What double hashing and the independence that formulas assume are off by, as a part of the rate.
+/// The error of double hashing and of the independence that formulas assume, as a part of the rate.
 const SLACK: f64 = 0.08;
 
 pub(crate) fn run(bench: &Bench) -> Result<Outcome, Failure> {
@@ -58,7 +58,7 @@ fn filled(design: Design, keys: &[Key]) -> Result<Classic, Failure> {
     Ok(filter)
 }
 
-/// Two filters of as many keys, so many of which are in both.
+/// Two filters of equally many keys, with this number of keys in both.
 struct Pair {
     one: Classic,
     other: Classic,

@@ -18,7 +18,7 @@ const BEHIND: u64 = 16;
 const SENSORS: u64 = 300;
 const MILLISECONDS: u64 = 2_592_000_000;
 
-/// What keys look like.
+/// The shape of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Uniform,
