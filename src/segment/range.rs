@@ -14,9 +14,24 @@ use super::outcome::LookupCost;
 use super::range_filter::{RangeState, SegmentRangeFilter};
 use super::reader::Segment;
 
+/// The two keys between which all keys of a block lie.
+struct BlockFences {
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+}
+
+impl BlockFences {
+    fn between(&self) -> Between<'_> {
+        Between {
+            lower: &self.lower,
+            upper: &self.upper,
+        }
+    }
+}
+
 impl Body {
     /// The two keys between which all keys of a block lie; the prefix of the first is put back.
-    fn fences_of(&self, block: u32) -> (Vec<u8>, Vec<u8>) {
+    fn fences_of(&self, block: u32) -> BlockFences {
         let properties = &self.properties;
         let lower = self.fences.least_key(block, &properties.first_key);
         let next = block + 1;
@@ -25,7 +40,7 @@ impl Body {
         } else {
             properties.last_key.clone()
         };
-        (lower, upper)
+        BlockFences { lower, upper }
     }
 
     fn block_may_hold(
@@ -35,12 +50,7 @@ impl Body {
         range: (Option<&[u8]>, Option<&[u8]>),
         reading: (&Caches, &mut LookupCost),
     ) -> bool {
-        let (lower, upper) = self.fences_of(block);
-        let fences = Between {
-            lower: &lower,
-            upper: &upper,
-        };
-        filter.may_hold(block, fences, range, reading)
+        filter.may_hold(block, self.fences_of(block).between(), range, reading)
     }
 }
 
@@ -108,14 +118,10 @@ impl Segment {
             return Some(from.to_vec());
         };
         let block = body.fences.first_block_of(from);
-        let (lower, upper) = body.fences_of(block);
-        let fences = Between {
-            lower: &lower,
-            upper: &upper,
-        };
-        match filter.next_from(block, fences, from, (caches, cost)) {
+        let fences = body.fences_of(block);
+        match filter.next_from(block, fences.between(), from, (caches, cost)) {
             // The next block begins at its fence, or behind it.
-            None if block + 1 < body.fences.block_count() => Some(upper),
+            None if block + 1 < body.fences.block_count() => Some(fences.upper),
             next => next,
         }
     }
@@ -142,14 +148,10 @@ impl Segment {
             return behind(to);
         };
         let block = body.fences.last_block_of(to);
-        let (lower, upper) = body.fences_of(block);
-        let fences = Between {
-            lower: &lower,
-            upper: &upper,
-        };
-        match filter.previous_to(block, fences, to, (caches, cost)) {
+        let fences = body.fences_of(block);
+        match filter.previous_to(block, fences.between(), to, (caches, cost)) {
             // Keys of the block before are at most the fence: equal where a key goes on in this block.
-            None if block > 0 => behind(&lower),
+            None if block > 0 => behind(&fences.lower),
             previous => previous,
         }
     }
